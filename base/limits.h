@@ -235,6 +235,8 @@ inline constexpr int kMaxPriorityLevels = 32;  // each has series of metrics
 inline constexpr int kMaxRateLimiterPriority =
     1000;  // a model's share is at least a thousandth of another's
 inline constexpr int kMaxInstances = 64;
+// On a GPU side by side: one is copied while the other is computed.
+inline constexpr int kBatchesPerGpu = 2;
 inline constexpr int kMaxThreadsPerInstance = 1024;
 inline constexpr int kMaxGpus = 64;  // of one machine
 inline constexpr int64_t kMaxClasses = 1'000'000;

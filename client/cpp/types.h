@@ -26,11 +26,17 @@ inline constexpr std::array<std::string_view, 7> kStageNames = {
     "receive", "decode", "preprocess", "queue", "compute", "postprocess", "encode"};
 inline constexpr int kComputeStage = 4;
 
+// What a GPU did during the compute stage, by its own clock.
+struct DeviceTimes {
+  absl::Duration h2d, kernels, d2h;  // pixels to it; normalising, and the model; results back
+};
+
 struct Receipt {
   std::array<absl::Duration, kStageNames.size()> stages;  // in the order of kStageNames
   int batch_size = 0;            // images in the batch that the request was run in
   int batch_threads = 0;         // threads of the server's CPU that ran it; 0: the server is older
   int64_t batch_peak_bytes = 0;  // most bytes the batch's tensors held at once, weights not counted
+  std::optional<DeviceTimes> device_times;  // absent: the batch ran on the CPU
   // The share of the pixels that the model took for the request's images that shows nothing of
   // them.
   double padding = 0;

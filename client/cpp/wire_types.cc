@@ -28,6 +28,11 @@ Receipt FromWire(const fovea::v1::Receipt& receipt) {
   result.batch_size = receipt.batch_size();
   result.batch_threads = receipt.batch_threads();
   result.batch_peak_bytes = receipt.batch_peak_bytes();
+  if (receipt.has_kernels_ns()) {
+    result.device_times = DeviceTimes{.h2d = absl::Nanoseconds(receipt.h2d_ns()),
+                                      .kernels = absl::Nanoseconds(receipt.kernels_ns()),
+                                      .d2h = absl::Nanoseconds(receipt.d2h_ns())};
+  }
   result.padding = receipt.padding();
   result.experiment = receipt.experiment();
   result.experiment_arm = receipt.experiment_arm();
@@ -59,6 +64,14 @@ std::optional<Receipt> ReceiptOf(const Parameters& parameters) {
   receipt.batch_size = static_cast<int>(Integer(parameters, "fovea.batch_size").value_or(0));
   receipt.batch_threads = static_cast<int>(Integer(parameters, "fovea.batch_threads").value_or(0));
   receipt.batch_peak_bytes = Integer(parameters, "fovea.batch_peak_bytes").value_or(0);
+  if (const auto kernels = Integer(parameters, "fovea.kernels_ns")) {
+    const auto copy = [&](const char* name) {
+      return absl::Nanoseconds(Integer(parameters, name).value_or(0));
+    };
+    receipt.device_times = DeviceTimes{.h2d = copy("fovea.h2d_ns"),
+                                       .kernels = absl::Nanoseconds(*kernels),
+                                       .d2h = copy("fovea.d2h_ns")};
+  }
   if (const auto padding = parameters.find("fovea.padding"); padding != parameters.end()) {
     receipt.padding = padding->second.double_param();
   }

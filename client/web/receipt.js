@@ -29,7 +29,9 @@ export function receiptCard(receipt, seen_ms) {
       h("span", {}, stage), h("b", {}, milliseconds(ms)))));
   const facts = [
     ["Batch", receipt.batch_size > 1 ? `${receipt.batch_size} images` : "this image alone"],
-    ["Threads", receipt.batch_threads],
+    receipt.kernels_ns === undefined
+      ? ["Threads", receipt.batch_threads]
+      : ["On the GPU", ["h2d", "kernels", "d2h"].map((step) => `${step} ${milliseconds(receipt[`${step}_ns`] / 1e6)}`).join(", ")],
     ["Peak of tensors", bytes(receipt.batch_peak_bytes)],
     receipt.padding > 0 ? ["Padding", percent(receipt.padding, 0)] : null,
     ["Seen by this page", milliseconds(seen_ms)],

@@ -108,6 +108,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
   absl::Status status = response.status();
   int64_t sent_bytes = 0;
   int batch_size = 0;
+  std::optional<DeviceTimes> device_times;
   if (status.ok() && api_.clock().Now() >= deadline_) {
     status =
         DeadlineExceeded("request.deadline_passed", "the deadline passed while the request ran");
@@ -115,6 +116,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
   if (status.ok()) {
     response->receipt.principal = caller_.principal;
     batch_size = response->receipt.batch_size;
+    device_times = response->receipt.device_times;
     if (routed_ != nullptr) {
       response->receipt.experiment = routed_->experiment();
       response->receipt.experiment_arm = routed_->arm();
@@ -162,6 +164,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
                              .stages = stages,
                              .ended = api_.clock().Now(),
                              .batch_size = batch_size,
+                             .device_times = device_times,
                              .trace = trace_,
                              .route = origin_.route,
                              .tls = origin_.tls,

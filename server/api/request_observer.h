@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -24,6 +25,7 @@ struct AnsweredRequest {
   StageTimes stages;
   Nanos ended = 0;     // now, in steady time: the request began with its stages
   int batch_size = 0;  // images in the batch that it was run in; 0: it was not
+  std::optional<DeviceTimes> device_times;  // of that batch; absent on the CPU
   RequestTrace trace;
   std::string_view route;  // over HTTP: the pattern of its path, a constant
   bool tls = false;        // over HTTP: it came within TLS

@@ -108,8 +108,9 @@ ModelQueueOptions HeldLane::QueueOptions(const HeldLaneOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<HeldLane>> HeldLane::Create(const HeldLaneOptions& options,
-                                                           Scheduler& scheduler, Clock& clock) {
-  std::unique_ptr<HeldLane> lane(new HeldLane(clock));
+                                                           Scheduler& scheduler, Clock& clock,
+                                                           std::unique_ptr<HeldLane> inner) {
+  std::unique_ptr<HeldLane> lane(new HeldLane(clock, std::move(inner)));
   const auto run = [](std::unique_ptr<Batch> batch) {
     // Every task of this queue was made here.
     static_cast<Slot&>(*batch->tasks.front()).Run();
@@ -133,7 +134,11 @@ absl::Status HeldLane::Run(const CancellationPtr& cancellation, absl::FunctionRe
   const auto outcome = std::make_shared<Outcome>();
   FOVEA_RETURN_IF_ERROR(Enqueue(
       cancellation,
-      [outcome, work] {
+      [this, outcome, work, cancellation] {
+        if (inner_ != nullptr) {
+          outcome->Set(inner_->Run(cancellation, work));
+          return;
+        }
         outcome->Set(OrOutOfMemory([&] {
           work();
           return absl::OkStatus();
@@ -143,8 +148,11 @@ absl::Status HeldLane::Run(const CancellationPtr& cancellation, absl::FunctionRe
   return outcome->Await();
 }
 
-HeldLane::Parts::~Parts() {
-  if (held_ != nullptr) held_->GiveBack();
+HeldLane::Parts::~Parts() { End(); }
+
+void HeldLane::Parts::End() {
+  if (inner_ != nullptr) inner_->End();
+  if (held_ != nullptr) std::exchange(held_, nullptr)->GiveBack();
 }
 
 absl::Status HeldLane::Parts::Begin() {
@@ -154,6 +162,12 @@ absl::Status HeldLane::Parts::Begin() {
       [handover](absl::Status why) { handover->Drop(std::move(why)); }));
   FOVEA_RETURN_IF_ERROR(handover->AwaitKept());
   held_ = handover;
+  if (inner_ != nullptr) {
+    if (absl::Status begun = inner_->Begin(); !begun.ok()) {
+      End();
+      return begun;
+    }
+  }
   began_ = lane_.clock_.Now();
   return absl::OkStatus();
 }
@@ -161,7 +175,7 @@ absl::Status HeldLane::Parts::Begin() {
 bool HeldLane::Parts::AreOthersDue() const { return lane_.clock_.Now() - began_ >= kPart; }
 
 absl::Status HeldLane::Parts::Next() {
-  std::exchange(held_, nullptr)->GiveBack();
+  End();
   return Begin();
 }
 

@@ -1,4 +1,4 @@
-// All of the device for one piece of work at a time, between the batches of models.
+// All devices for one piece of work at a time, between the batches of models.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,9 @@ struct HeldLaneOptions {
 };
 
 // A queue of the scheduler like a model's, whose batches take every thread: nothing else runs on
-// the device meanwhile, and what serves runs in between. No Lane of the executor's: it has no
-// model. Thread-safe; the scheduler outlives it.
+// the device meanwhile, and what serves runs in between. Where there are several schedulers, one
+// is held inside the other. No Lane of the executor's: it has no model. Thread-safe; the scheduler
+// outlives it.
 class HeldLane {
  private:
   class Handover;
@@ -32,13 +33,16 @@ class HeldLane {
   // As which it stands in the scheduler's line.
   static ModelQueueOptions QueueOptions(const HeldLaneOptions& options);
 
+  // `inner`: of another scheduler, that is held whenever this one is; may be null.
   // Scheduler::AddModel's errors.
-  static absl::StatusOr<std::unique_ptr<HeldLane>> Create(const HeldLaneOptions& options,
-                                                          Scheduler& scheduler, Clock& clock);
+  static absl::StatusOr<std::unique_ptr<HeldLane>> Create(
+      const HeldLaneOptions& options, Scheduler& scheduler, Clock& clock,
+      std::unique_ptr<HeldLane> inner = nullptr);
 
-  // Runs `work` when its turn comes, on the lane's one thread, and returns when it is done. It is
-  // short: a pass or two, because models wait for as long. CANCELLED where `cancellation` is set
-  // before its turn; UNAVAILABLE server.out_of_memory where it runs out of memory.
+  // Runs `work` when its turn comes, on the innermost lane's one thread, and returns when it is
+  // done. It is short: a pass or two, because models wait for as long. CANCELLED where
+  // `cancellation` is set before its turn; UNAVAILABLE server.out_of_memory where it runs out of
+  // memory.
   absl::Status Run(const CancellationPtr& cancellation, absl::FunctionRef<void()> work);
 
   // The turns of work that takes long. On the thread that works.
@@ -56,12 +60,16 @@ class HeldLane {
 
    private:
     friend class HeldLane;
-    Parts(HeldLane& lane, CancellationPtr cancellation)
-        : lane_(lane), cancellation_(std::move(cancellation)) {}
+    Parts(HeldLane& lane, const CancellationPtr& cancellation)
+        : lane_(lane),
+          cancellation_(cancellation),
+          inner_(lane.inner_ != nullptr ? new Parts(*lane.inner_, cancellation) : nullptr) {}
     absl::Status Begin();
+    void End();
 
     HeldLane& lane_;
     const CancellationPtr cancellation_;
+    const std::unique_ptr<Parts> inner_;  // null: the lane has none
     Nanos began_ = 0;
     std::shared_ptr<Handover> held_;  // null: no turn is held
   };
@@ -71,11 +79,13 @@ class HeldLane {
                           absl::FunctionRef<absl::Status(Parts&)> work);
 
  private:
-  explicit HeldLane(Clock& clock) : clock_(clock) {}
+  HeldLane(Clock& clock, std::unique_ptr<HeldLane> inner)
+      : clock_(clock), inner_(std::move(inner)) {}
   absl::Status Enqueue(const CancellationPtr& cancellation, std::function<void()> run,
                        std::function<void(absl::Status)> drop);
 
   Clock& clock_;
+  const std::unique_ptr<HeldLane> inner_;
   std::unique_ptr<ModelQueue> queue_;
 };
 

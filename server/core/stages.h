@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,6 +82,14 @@ class StageTimes {
   std::array<StageInterval, kMaxIntervals> intervals_{};
 };
 
+// What a GPU did during a batch's compute stage, by its own clock. They do not add up to the stage,
+// which also has the gathering and the launching.
+struct DeviceTimes {
+  Nanos h2d = 0;      // pixels to the device
+  Nanos kernels = 0;  // normalisation and the model
+  Nanos d2h = 0;      // results back
+};
+
 // What a request cost, as told to its caller.
 struct Receipt {
   StageTimes stages;
@@ -88,6 +97,7 @@ struct Receipt {
   int batch_threads = 0;  // of the device, that ran the batch
   // Most bytes that the whole batch's tensors held at one time, weights not counted.
   int64_t batch_peak_bytes = 0;
+  std::optional<DeviceTimes> device_times;  // of the batch; absent on the CPU
   // Of the pixels that the model took for this request's images, the share that shows nothing.
   double padding = 0;
   std::string principal;  // whom the caller has proved to be; empty: nobody in particular

@@ -169,6 +169,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
     outputs = std::move(pass.outputs);
     stopped = outputs.empty();
     run.peak_bytes = pass.peak_bytes;
+    run.device_times = pass.device_times;
   });
   const Nanos computed = clock_.Now();
   run.gather = gathered - start;
@@ -204,6 +205,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
       result->batch_size = run.images;
       result->batch_threads = run.threads;
       result->batch_peak_bytes = run.peak_bytes;
+      result->device_times = run.device_times;
     }
     run.non_finite += ReasonOf(result.status()) == kNonFinite;
     results.push_back(std::move(result));

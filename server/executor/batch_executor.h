@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,7 +45,8 @@ class ExecutionObserver {
     Nanos compute = 0;  // the model
     Nanos scatter = 0;  // results back to the tasks
     int64_t peak_bytes = 0;
-    double padding = 0;  // of the input's pixels, the share that shows nothing
+    double padding = 0;                       // of the input's pixels, the share that shows nothing
+    std::optional<DeviceTimes> device_times;  // of `compute`, as Lane::Pass has them
     int non_finite = 0;  // tasks that failed because their output held a NaN or an infinity
     uint64_t shape_key = 0;
   };
@@ -81,12 +83,6 @@ struct BatchExecutorOptions {
 // Hears how long batches took in the warm-up, of each shape on each number of threads: of some
 // numbers of images, the smallest and the largest among them.
 using WarmUpProgress = std::function<void(const BatchSize& batch, Nanos took)>;
-
-// The numbers of images that are run of each shape on each number of threads before a model is
-// ready, descending: every one
-// up to 32, and above that steps of an eighth. One that was not run is prepared by the first batch
-// that has it.
-std::vector<int> WarmUpSizes(int max_batch_size);
 
 // Thread-safe: each instance calls Run from its own thread, with its own number.
 class BatchExecutor {
@@ -143,7 +139,8 @@ class BatchExecutor {
   int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
-  // Batches of one shape on so many threads, on the first lane. Returns the peak of the largest.
+  // Batches of one shape on so many threads, timed on the first lane. Returns the peak of the
+  // largest.
   int64_t WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
                       const WarmUpProgress& progress);
   // What one task gets of a pass's outputs, whose rows begin at `first`; INTERNAL where one holds a

@@ -103,17 +103,6 @@ absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
   return executor;
 }
 
-std::vector<int> WarmUpSizes(int max_batch_size) {
-  constexpr int kEvery = 32;
-  std::vector<int> sizes;
-  for (int size = 1; size < max_batch_size; size += size < kEvery ? 1 : size / 8) {
-    sizes.push_back(size);
-  }
-  sizes.push_back(max_batch_size);
-  std::reverse(sizes.begin(), sizes.end());
-  return sizes;
-}
-
 int64_t BatchExecutor::DescribedBytes() const {
   if (!info().finishes) return 0;  // a pass gives the outputs themselves
   int64_t bytes = 0;
@@ -201,7 +190,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
       lanes_.push_back(
           device_->MakeLane(*model_, preprocessing_, allowed_threads().MaxImagesOfInstance(lane)));
     }
-    lanes_[0]->ClearInput();
+    for (const auto& lane : lanes_) lane->ClearInput();
     for (const uint64_t shape_key : shape_keys) {
       int64_t peak = 0;
       for (const int on : std::views::reverse(options_.arrangement.threads_per_batch)) {
@@ -218,16 +207,20 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
 
 int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
                                    const WarmUpProgress& progress) {
-  // The first pass of a batch builds oneDNN's primitives for it, a few milliseconds each, and is
-  // not what such batches will take: where the time is to be known, there is a second one. A
-  // doubling of images is enough of them for the latency curve.
+  // The first pass of a batch makes what later ones use, and is not what they will take: where the
+  // time is to be known, there is a second one. A doubling of images is enough of them for the
+  // latency curve.
   const int most = allowed_threads().MaxImages(threads);
+  const size_t lanes = device_->WarmsUpEachLane() ? lanes_.size() : 1;
   int next_timed = most;
   int64_t peak = 0;
-  for (const int images : options_.only_full_batches ? std::vector{most} : WarmUpSizes(most)) {
+  for (const int images :
+       options_.only_full_batches ? std::vector{most} : device_->WarmUpSizes(most)) {
     const BatchSize batch{.images = images, .shape_key = shape_key, .threads = threads};
-    peak = std::max(peak, lanes_[0]->Run(batch, context).peak_bytes);
-    if (context.ShouldStop()) return peak;
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      peak = std::max(peak, lanes_[lane]->MakeReady(batch, context).peak_bytes);
+      if (context.ShouldStop()) return peak;
+    }
     if (images > next_timed) continue;
     next_timed = images / 2;
     const Nanos start = clock_.Now();

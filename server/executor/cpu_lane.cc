@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,7 @@
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/executor/intra_op_threads.h"
-#include "server/executor/normalise.h"
+#include "server/executor/pixel_copy.h"
 
 namespace fovea {
 namespace {
@@ -26,7 +25,7 @@ class CpuLane final : public Lane {
           int max_batch_size, const IntraOpThreads& intra_op_threads)
       : model_(model),
         intra_op_threads_(intra_op_threads),
-        normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
+        pixels_(preprocessing),
         buffer_(Buffer(model.info(), max_batch_size)),
         inputs_(Inputs(model.info(), max_batch_size, buffer_)) {}
 
@@ -36,8 +35,7 @@ class CpuLane final : public Lane {
     int images = 0;
     for (const auto& task : tasks) {
       FOVEA_CHECK(task->shape_key() == shape_key);
-      const at::Tensor to = input.narrow(0, images, task->images());
-      std::visit([&](const auto& pixels) { Copy(pixels, to); }, task->pixels());
+      pixels_.Copy(task->pixels(), input.narrow(0, images, task->images()));
       images += task->images();
     }
     return images;
@@ -53,6 +51,11 @@ class CpuLane final : public Lane {
     Pass pass{.outputs = model_.RunBatch(input, context)};
     pass.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
     return pass;
+  }
+
+  // oneDNN's primitives are made by the first pass of a size.
+  Pass MakeReady(const BatchSize& batch, models::ForwardContext& context) override {
+    return Run(batch, context);
   }
 
  private:
@@ -77,60 +80,9 @@ class CpuLane final : public Lane {
     return inputs;
   }
 
-  // Into `to`, the images of one task: [images, 3, height, width] or [images, height, width, 3].
-  void Copy(const ReceivedPixels& received, const at::Tensor& to) {
-    if (received.normalised == (to.scalar_type() == at::kFloat)) {
-      FOVEA_CHECK(received.data.size() == to.nbytes());
-      received.data.CopyTo(0, received.data.size(), to.mutable_data_ptr());
-      return;
-    }
-    FOVEA_CHECK(!received.normalised);
-    // A pixel may lie across two slices: its bytes are brought together first.
-    std::vector<std::byte> storage;
-    const ScatteredBytes::Piece rgb = received.data.Contiguous(&storage);
-    Normalise(reinterpret_cast<const uint8_t*>(rgb.data()), rgb.size(), to);
-  }
-
-  void Copy(const DecodedPixels& decoded, const at::Tensor& to) {
-    FOVEA_CHECK(static_cast<int64_t>(decoded.images.size()) == to.size(0));
-    for (int64_t i = 0; i < to.size(0); ++i) Copy(decoded.images[i], to[i]);
-  }
-
-  // Into `to`, one image: [3, height, width] or [height, width, 3]. What it does not fill is zero.
-  void Copy(const ResizedImage& image, const at::Tensor& to) {
-    const int64_t height = image.transform.height, width = image.transform.width;
-    const bool bytes = to.scalar_type() == at::kByte;
-    const int64_t room_height = to.size(bytes ? 0 : 1), room_width = to.size(bytes ? 1 : 2);
-    FOVEA_CHECK(static_cast<int64_t>(image.rgb.size()) == 3 * height * width);
-    FOVEA_CHECK(height <= room_height && width <= room_width);
-    if (height < room_height || width < room_width) {
-      std::memset(to.mutable_data_ptr(), 0, to.nbytes());
-    }
-    if (bytes) {
-      auto* row = to.mutable_data_ptr<uint8_t>();
-      for (int64_t y = 0; y < height; ++y, row += 3 * room_width) {
-        std::memcpy(row, image.rgb.data() + 3 * width * y, 3 * width);
-      }
-      return;
-    }
-    const RowPitch pitch{.row = room_width, .plane = room_height * room_width};
-    NormaliseImage(image.rgb.data(), height, width, normalisation_, to.mutable_data_ptr<float>(),
-                   pitch);
-  }
-
-  void Normalise(const uint8_t* rgb, size_t size, const at::Tensor& to) {
-    FOVEA_CHECK(size == static_cast<size_t>(to.numel()));
-    const int64_t height = to.size(2), width = to.size(3), pixels = height * width;
-    for (int64_t image = 0; image < to.size(0); ++image) {
-      NormaliseImage(rgb + image * pixels * 3, height, width, normalisation_,
-                     to.mutable_data_ptr<float>() + image * pixels * 3,
-                     {.row = width, .plane = pixels});
-    }
-  }
-
   const models::Model& model_;
   const IntraOpThreads& intra_op_threads_;
-  const Normalisation normalisation_;
+  const PixelCopy pixels_;
   const at::Tensor buffer_;
   const std::vector<at::Tensor> inputs_;  // by shape key, in the buffer
 };
@@ -152,6 +104,10 @@ class CpuDevice final : public LaneDevice {
     return std::make_unique<CpuLane>(model, preprocessing, max_batch_size, intra_op_threads_);
   }
 
+  std::vector<int> WarmUpSizes(int max_batch_size) const override {
+    return CpuWarmUpSizes(max_batch_size);
+  }
+
   int Concurrent(int lanes) const override {
     return std::clamp(options_.threads / options_.threads_per_batch.front(), 1, lanes);
   }
@@ -170,6 +126,17 @@ class CpuDevice final : public LaneDevice {
 };
 
 }  // namespace
+
+std::vector<int> CpuWarmUpSizes(int max_batch_size) {
+  constexpr int kEvery = 32;
+  std::vector<int> sizes;
+  for (int size = 1; size < max_batch_size; size += size < kEvery ? 1 : size / 8) {
+    sizes.push_back(size);
+  }
+  sizes.push_back(max_batch_size);
+  std::reverse(sizes.begin(), sizes.end());
+  return sizes;
+}
 
 std::unique_ptr<LaneDevice> MakeCpuDevice(const CpuLaneOptions& options) {
   return std::make_unique<CpuDevice>(options);

@@ -21,6 +21,10 @@ struct CpuLaneOptions {
   std::function<std::optional<int64_t>()> available_memory;
 };
 
+// Every number of images up to 32, and above that steps of an eighth: oneDNN prepares itself for
+// each one by itself. One that was not run is prepared by the first batch that has it.
+std::vector<int> CpuWarmUpSizes(int max_batch_size);
+
 std::unique_ptr<LaneDevice> MakeCpuDevice(const CpuLaneOptions& options);
 
 }  // namespace fovea

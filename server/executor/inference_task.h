@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "server/core/image_size.h"
 #include "server/core/request.h"
 #include "server/core/resized_image.h"
+#include "server/core/stages.h"
 #include "server/core/tensor.h"
 #include "server/scheduler/task.h"
 
@@ -45,6 +47,7 @@ struct TaskResult {
   int batch_size = 0;     // images in the batch that it was run in
   int batch_threads = 0;  // of the device, that ran the batch
   int64_t batch_peak_bytes = 0;
+  std::optional<DeviceTimes> device_times;  // of the batch; absent on the CPU
 };
 
 class InferenceTask final : public Task {

@@ -1,5 +1,5 @@
 // Where the batches of a model run: a device, and on it a lane for each instance of the model.
-// Nothing outside a lane and its device knows what they are: CPU threads today, CUDA streams next.
+// Nothing outside a lane and its device knows what they are: threads of the CPU, or a GPU's stream.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model_zoo/model_description.h"
+#include "server/core/stages.h"
 #include "server/executor/inference_task.h"
 
 namespace at {
@@ -41,10 +42,15 @@ class Lane {
     // What Model::Finish takes, [images, ...], on the CPU and contiguous. None where the context
     // stopped the pass.
     std::vector<at::Tensor> outputs;
-    int64_t peak_bytes = 0;  // held at one time, the images' input included
+    int64_t peak_bytes = 0;                   // held at one time, the images' input included
+    std::optional<DeviceTimes> device_times;  // of a device that works beside the lane's thread
   };
   // Runs the first images of its input, as images of that shape, on so many threads.
   virtual Pass Run(const BatchSize& batch, models::ForwardContext& context) = 0;
+
+  // The first pass of such a batch, which also makes what later ones use: that takes time which
+  // they do not take. `batch` is one of WarmUpSizes.
+  virtual Pass MakeReady(const BatchSize& batch, models::ForwardContext& context) = 0;
 };
 
 // What one model runs on. Thread-safe. Throws c10::Error.
@@ -52,7 +58,7 @@ class LaneDevice {
  public:
   virtual ~LaneDevice() = default;
 
-  virtual std::string_view name() const = 0;  // "CPU"
+  virtual std::string_view name() const = 0;  // "CPU" or "GPU"
 
   // Turns loaded weights into what runs here. Once.
   virtual void Prepare(models::Model& model, models::Precision precision) const = 0;
@@ -61,6 +67,12 @@ class LaneDevice {
   virtual std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                          const models::Preprocessing& preprocessing,
                                          int max_batch_size) const = 0;
+
+  // The numbers of images for which lanes are made ready before a model serves, descending, the
+  // first being `max_batch_size`.
+  virtual std::vector<int> WarmUpSizes(int max_batch_size) const = 0;
+  // Whether what is made ready is a lane's own, not the device's.
+  virtual bool WarmsUpEachLane() const { return false; }
 
   // Of `lanes` lanes, how many run at the same time, on as few threads each as there may be.
   virtual int Concurrent(int lanes) const = 0;

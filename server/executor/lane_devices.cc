@@ -1,22 +1,58 @@
 #include "server/executor/lane_devices.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/executor/cpu_lane.h"
+#include "server/executor/gpu.h"
+#include "server/executor/gpu_lane.h"
 
 namespace fovea {
 
-LaneArrangement ArrangeLanes(const models::InstanceGroup& group, int threads, int max_batch_size) {
+namespace {
+
+// Of the GPUs that a group asks for, or of all that there are.
+absl::StatusOr<std::vector<int>> ChooseGpus(const models::InstanceGroup& group, int gpus) {
+  std::vector<int> chosen = group.gpus;
+  if (gpus == 0) {
+    if (group.kind != models::InstanceKind::kGpu) return chosen;
+    return FailedPrecondition("model.no_device",
+                              "instance_group.kind is KIND_GPU, and this server has no GPU that "
+                              "it can use: leave the kind out, or give KIND_CPU");
+  }
+  if (chosen.empty()) {
+    chosen.resize(gpus);
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
+  if (chosen.back() >= gpus) {
+    return FailedPrecondition("model.no_device",
+                              absl::StrCat("instance_group.gpus names GPU ", chosen.back(),
+                                           ", and this server has ", gpus, ", from 0 on"));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group, int threads,
+                                             int gpus, int max_batch_size) {
+  if (group.kind != models::InstanceKind::kCpu) {
+    LaneArrangement arrangement;
+    FOVEA_ASSIGN_OR_RETURN(arrangement.gpus, ChooseGpus(group, gpus));
+    arrangement.lanes = group.count > 0 ? group.count : limits::kBatchesPerGpu;
+    if (!arrangement.gpus.empty()) return arrangement;
+  }
   if (group.threads > 0) {
-    return {.lanes = std::max(1, group.count),
-            .threads_per_batch = {std::min(group.threads, threads)}};
+    return LaneArrangement{.lanes = std::max(1, group.count),
+                           .threads_per_batch = {std::min(group.threads, threads)}};
   }
   if (group.count > 0) {
-    return {.lanes = group.count, .threads_per_batch = {std::max(1, threads / group.count)}};
+    return LaneArrangement{.lanes = group.count,
+                           .threads_per_batch = {std::max(1, threads / group.count)}};
   }
-  if (group.kind == models::InstanceKind::kGpu) return {.lanes = 1, .threads_per_batch = {threads}};
   const int most_lanes = std::min({threads, max_batch_size, limits::kMaxInstances});
   const int fewest = (threads + most_lanes - 1) / most_lanes;
   LaneArrangement arrangement{.lanes = threads / fewest, .threads_per_batch = {}};
@@ -25,22 +61,17 @@ LaneArrangement ArrangeLanes(const models::InstanceGroup& group, int threads, in
   return arrangement;
 }
 
-absl::StatusOr<std::unique_ptr<LaneDevice>> MakeLaneDevice(const models::InstanceGroup& group,
-                                                           const LaneArrangement& arrangement,
-                                                           const LaneDeviceOptions& options) {
-  switch (group.kind) {
-    case models::InstanceKind::kGpu:
-      return FailedPrecondition("model.no_device",
-                                "instance_group.kind is KIND_GPU, and this server has no GPU that "
-                                "it can use: leave the kind out, or give KIND_CPU");
-    case models::InstanceKind::kAuto:
-    case models::InstanceKind::kCpu:
-      break;
+std::vector<std::unique_ptr<LaneDevice>> MakeLaneDevices(const LaneArrangement& arrangement,
+                                                         const LaneDeviceOptions& options) {
+  std::vector<std::unique_ptr<LaneDevice>> devices;
+  for (const int gpu : arrangement.gpus) devices.push_back(MakeGpuDevice(options.gpus.at(gpu)));
+  if (devices.empty()) {
+    devices.push_back(MakeCpuDevice({.threads = options.threads,
+                                     .lanes = arrangement.lanes,
+                                     .threads_per_batch = arrangement.threads_per_batch,
+                                     .available_memory = options.available_memory}));
   }
-  return MakeCpuDevice({.threads = options.threads,
-                        .lanes = arrangement.lanes,
-                        .threads_per_batch = arrangement.threads_per_batch,
-                        .available_memory = options.available_memory});
+  return devices;
 }
 
 }  // namespace fovea

@@ -33,10 +33,16 @@ absl::StatusOr<std::unique_ptr<Experiments>> Experiments::Create(
     Metrics& metrics) {
   const int64_t max_bytes = options.experiment_memory_mb * limits::kMiB;
   std::unique_ptr<Experiments> made(new Experiments());
-  FOVEA_ASSIGN_OR_RETURN(made->lane_,
-                         HeldLane::Create({.device_threads = environment.device_threads,
-                                           .weight = static_cast<int>(options.experiment_weight)},
-                                          environment.scheduler, environment.clock));
+  HeldLaneOptions lane{.weight = static_cast<int>(options.experiment_weight)};
+  std::unique_ptr<HeldLane> gpus;
+  if (environment.gpu_scheduler != nullptr) {
+    lane.device_threads = environment.gpu_scheduler->device_threads();
+    FOVEA_ASSIGN_OR_RETURN(gpus,
+                           HeldLane::Create(lane, *environment.gpu_scheduler, environment.clock));
+  }
+  lane.device_threads = environment.device_threads;
+  FOVEA_ASSIGN_OR_RETURN(made->lane_, HeldLane::Create(lane, environment.scheduler,
+                                                       environment.clock, std::move(gpus)));
   FOVEA_ASSIGN_OR_RETURN(made->measuring_line_,
                          ExperimentLine::Create({.name = "compare",
                                                  .what = "comparisons and sweeps",
@@ -55,8 +61,9 @@ absl::StatusOr<std::unique_ptr<Experiments>> Experiments::Create(
   FOVEA_ASSIGN_OR_RETURN(
       made->traffic_experiments_,
       TrafficExperiments::Create(
-          {.device_threads = environment.device_threads}, *made->variant_catalog_,
-          LeaseFrom(*made->variant_catalog_), environment.scheduler, environment.clock,
+          {.device_threads = environment.device_threads,
+           .await_idle = [environment](Nanos until) { return environment.AwaitIdle(until); }},
+          *made->variant_catalog_, LeaseFrom(*made->variant_catalog_), environment.clock,
           [&metrics](const ExperimentPlan& plan, const std::vector<std::string>& arms) {
             return ObserveExperiment(metrics, plan, arms);
           }));

@@ -236,6 +236,10 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--imaging-threads", options.imaging_threads,
       "Threads that decode and resize images, at lower priority; 0: as many as processors")
       ->check(CLI::Range(0, 1024));
+  add("--gpu-batches", options.gpu_batches,
+      "Batches that run on each GPU at a time, of all models together: with two, one is copied "
+      "while the other is computed; turn it up where models' small batches leave the GPU idle")
+      ->check(CLI::Range(1, limits::kMaxInstances));
   add("--max-device-bytes", options.max_device_bytes,
       "What a model's weights and one batch of it may hold on its device (bytes, or 512MiB, 4GiB). "
       "Batches of each of its sizes are measured before it is ready; images of a size that holds "

@@ -130,6 +130,11 @@ Span SpanOfRequest(const AnsweredRequest& request) {
   if (request.batch_size > 0) {
     attributes.emplace_back("fovea.batch.size", int64_t{request.batch_size});
   }
+  if (request.device_times) {
+    attributes.emplace_back("fovea.h2d_ns", request.device_times->h2d);
+    attributes.emplace_back("fovea.kernels_ns", request.device_times->kernels);
+    attributes.emplace_back("fovea.d2h_ns", request.device_times->d2h);
+  }
   SetOutcome(IsServersFault(request.protocol, request.code, http_status), request.code,
              request.reason, &span);
   return span;

@@ -20,6 +20,7 @@
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
 #include "server/core/version.h"
+#include "server/executor/gpus.h"
 #include "server/imaging/imaging_pool.h"
 #include "server/lifecycle/available_cpus.h"
 #include "server/lifecycle/available_memory.h"
@@ -55,6 +56,11 @@ constexpr Nanos kHangGrace = 8 * kSecond;
 // What a drain takes beyond its own times: requests that are given up, and the wait for quiet.
 constexpr Nanos kGiveUpGrace =
     limits::kGiveUpSeconds * kSecond + limits::kMaxQuietWaitMs * kMillisecond;
+
+// A GPU that is lost: its process ends within this time, and requests that need no GPU have a part
+// of it to finish.
+constexpr Nanos kLostGpuExit = 5 * kSecond;
+constexpr Nanos kLostGpuDrain = 2 * kSecond;
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;
@@ -144,15 +150,17 @@ class Server {
     if (imaging_ != nullptr) imaging_->Stop();
   }
 
-  static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options) {
-    std::unique_ptr<Server> server(new Server(options));
+  // `stop` outlives it.
+  static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options,
+                                                        StopRequest& stop) {
+    std::unique_ptr<Server> server(new Server(options, stop));
     FOVEA_RETURN_IF_ERROR(server->Build());
     return server;
   }
 
   // Loads the models while the port already answers, serves, and drains. Returns the exit code.
   // What hangs beyond the drain's time is ended by `deadline`.
-  int Run(StopRequest& stop, ExitDeadline& deadline) {
+  int Run(ExitDeadline& deadline) {
     const std::string grpc = Address(grpc_.get()), http = Address(http_.get());
     const std::string metrics = Address(metrics_port_.get());
     Announce(absl::StrCat("listening: grpc=", grpc, " http=", http, " metrics=", metrics),
@@ -160,10 +168,10 @@ class Server {
     NotifyServiceManager("READY=1\nSTATUS=loading models");
     std::thread loading;
     const absl::Status started =
-        StartThreads([&] { loading = std::thread([this, &stop] { LoadModels(stop); }); });
+        StartThreads([&] { loading = std::thread([this] { LoadModels(); }); });
     if (!started.ok()) return CannotStart(started);
-    const int asked_for = stop.Wait();
-    const int exit_code = Drain(stop, asked_for, deadline);
+    const int asked_for = stop_.Wait();
+    const int exit_code = Drain(asked_for, deadline);
     loading.join();
     return exit_code;
   }
@@ -187,7 +195,7 @@ class Server {
   }
 
  private:
-  explicit Server(const ServerOptions& options) : options_(options) {}
+  Server(const ServerOptions& options, StopRequest& stop) : options_(options), stop_(stop) {}
 
   // Of a port that is open; "none" of one that is not.
   template <typename Port>
@@ -207,6 +215,12 @@ class Server {
     answers_.emplace(metrics_, access_log_, *tracing_->tracer());
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
+    const Gpus gpus = FindGpus();
+    if (!gpus.empty()) {
+      const int at_once = static_cast<int>(gpus.size()) * options_.gpu_batches;
+      FOVEA_ASSIGN_OR_RETURN(gpu_scheduler_,
+                             Scheduler::Create({.device_threads = at_once}, clock_));
+    }
     const RequestMemoryParts memory = ShareOut(options_);
     FOVEA_ASSIGN_OR_RETURN(
         imaging_, ImagingPool::Create({.threads = imaging_threads,
@@ -226,12 +240,15 @@ class Server {
               return ObserveModel(metrics_, *model);
             },
         .device_threads = device_threads,
+        .gpus = gpus,
+        .gpu_scheduler = gpu_scheduler_.get(),
         .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000,
         .available_memory = [] { return FindAvailableMemory(); },
         .max_device_bytes = MaxDeviceBytes(options_),
         .max_image_bytes = options_.max_image_mb * limits::kMiB,
         .max_image_pixels = options_.max_image_pixels,
-        .warm_up_turn = &warm_up_turn_};
+        .warm_up_turn = &warm_up_turn_,
+        .on_gpu_lost = [this] { EndWithoutGpu(); }};
     FOVEA_ASSIGN_OR_RETURN(
         repository_, ModelRepository::Create(
                          {.control = ControlMode(options_.model_control_mode),
@@ -307,10 +324,10 @@ class Server {
   }
 
   // On a thread of its own: the disk may take its time.
-  void LoadModels(StopRequest& stop) {
+  void LoadModels() {
     if (const absl::Status started = repository_->Start(); !started.ok()) {
       Log(LogLevel::kError, absl::StrCat("cannot start: ", started.message()));
-      stop.Add(1);
+      stop_.Add(1);
       return;
     }
     repository_->WaitUntilTried();
@@ -325,7 +342,7 @@ class Server {
       NotifyServiceManager(absl::StrCat("STATUS=not ready: ", why));
       if (options_.exit_on_load_error) {
         Log(LogLevel::kError, absl::StrCat("ending (--exit-on-load-error): ", why));
-        stop.Add(1);
+        stop_.Add(1);
         return;
       }
       repository_->WaitUntilComplete();
@@ -357,20 +374,27 @@ class Server {
     api_->SetServing(false);
   }
 
-  int Drain(StopRequest& stop, int exit_code, ExitDeadline& deadline) {
+  int Drain(int exit_code, ExitDeadline& deadline) {
     phase_.Advance(Phase::kDraining);
     // What is left of it where SIGUSR1 came first.
-    const Nanos delay =
+    Nanos delay =
         std::max<Nanos>(0, left_at_.load() + options_.drain_delay_ms * kMillisecond - clock_.Now());
-    const Nanos timeout = options_.drain_timeout_ms * kMillisecond;
+    Nanos timeout = options_.drain_timeout_ms * kMillisecond;
+    Nanos grace = kGiveUpGrace + kHangGrace;
+    if (gpu_lost_) {
+      // What needs the GPU fails at once; the process that comes next has one.
+      delay = 0;
+      timeout = std::min(timeout, kLostGpuDrain);
+      grace = kLostGpuExit - timeout;
+    }
     NotifyServiceManager("STOPPING=1\nSTATUS=answering what was accepted");
-    deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
+    deadline.Set(clock_.Now() + delay + timeout + grace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     if (experiments_ != nullptr) experiments_->CancelLoads();
     repository_->Stop();
     if (experiments_ != nullptr) experiments_->StopLiveComparisons();
-    stop.Sleep(delay);
+    stop_.Sleep(delay);
     if (experiments_ != nullptr) experiments_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
@@ -385,12 +409,21 @@ class Server {
       Log(LogLevel::kInfo, "drained: every accepted request was answered");
     }
     phase_.Advance(Phase::kStopped);
-    deadline.Set(clock_.Now() + kHangGrace, exit_code,
+    deadline.Set(clock_.Now() + std::min(grace, kHangGrace), exit_code,
                  "ending without a load or a model's step that does not end");
     return exit_code;
   }
 
+  // A process never gets a GPU back that it has lost. Thread-safe.
+  void EndWithoutGpu() {
+    if (gpu_lost_.exchange(true)) return;
+    Log(LogLevel::kError, "ending: a GPU is lost until another process is started");
+    stop_.Add(1);
+  }
+
   const ServerOptions options_;
+  StopRequest& stop_;
+  std::atomic<bool> gpu_lost_ = false;
   Clock& clock_ = SteadyClock();
   Metrics metrics_{{.triton = options_.triton_metrics}};
   AccessLog access_log_{ToAccessLogOptions(options_), clock_};
@@ -398,7 +431,7 @@ class Server {
   std::optional<AnswerObserver> answers_;
   RepositoryLog repository_log_{metrics_};
   Turn warm_up_turn_;
-  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Scheduler> scheduler_, gpu_scheduler_;  // the second null: there are no GPUs
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<Experiments> experiments_;  // null: there are none
@@ -448,7 +481,7 @@ int RunServer(const ServerOptions& options) {
     signals.emplace(SignalThread::Handlers{on_stop, on_hangup, on_leave});
   });
   if (!started.ok()) return CannotStart(started);
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options, stop);
   if (!server.ok()) return CannotStart(server.status());
   const auto set_serving = [&](Server* to) {
     MutexLock lock(mutex);
@@ -456,7 +489,7 @@ int RunServer(const ServerOptions& options) {
     serving = to;
   };
   set_serving(server->get());
-  const int exit_code = (*server)->Run(stop, *deadline);
+  const int exit_code = (*server)->Run(*deadline);
   set_serving(nullptr);
   return exit_code;
 }

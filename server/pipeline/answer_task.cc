@@ -45,6 +45,7 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   response.receipt.batch_size = result.batch_size;
   response.receipt.batch_threads = result.batch_threads;
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;
+  response.receipt.device_times = result.device_times;
   const ImageSize& input = model.sizes[task.shape_key()];
   const std::vector<ImageTransform> transforms = TransformsOf(task, input);
   response.receipt.padding = PaddingOf(transforms, input.height, input.width);

@@ -131,6 +131,7 @@ class Joined {
       whole.receipt.batch_threads = std::max(whole.receipt.batch_threads, one.batch_threads);
       whole.receipt.batch_peak_bytes =
           std::max(whole.receipt.batch_peak_bytes, one.batch_peak_bytes);
+      if (one.device_times) whole.receipt.device_times = one.device_times;
       whole.receipt.padding += one.padding;
     }
     whole.receipt.padding /= static_cast<double>(responses_.size());

@@ -48,18 +48,19 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
           .give_up_at = environment.give_up_at};
 }
 
-LaneArrangement ArrangementOf(const VersionToLoad& model,
-                              const ServedModel::Environment& environment) {
-  return ArrangeLanes(model.spec.instances, environment.device_threads, model.spec.max_batch_size);
+absl::StatusOr<LaneArrangement> ArrangementOf(const VersionToLoad& model,
+                                              const ServedModel::Environment& environment) {
+  return ArrangeLanes(model.spec.instances, environment.device_threads,
+                      static_cast<int>(environment.gpus.size()), model.spec.max_batch_size);
 }
 
-absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
-                                                     const LaneArrangement& arrangement,
-                                                     const ServedModel::Environment& environment) {
+absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(
+    const LaneArrangement& arrangement, const ServedModel::Environment& environment) {
   const LaneDeviceOptions options{.threads = environment.device_threads,
+                                  .gpus = environment.gpus,
                                   .available_memory = environment.available_memory};
-  return environment.make_device ? environment.make_device(model.spec.instances, options)
-                                 : MakeLaneDevice(model.spec.instances, arrangement, options);
+  return environment.make_devices ? environment.make_devices(arrangement, options)
+                                  : MakeLaneDevices(arrangement, options);
 }
 
 }  // namespace fovea

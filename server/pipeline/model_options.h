@@ -1,6 +1,10 @@
 // From a version's description to the options of the parts that run it.
 #pragma once
 
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "model_zoo/model_description.h"
 #include "server/executor/batch_executor.h"
 #include "server/imaging/resize_plan.h"
@@ -9,9 +13,9 @@
 
 namespace fovea {
 
-// How its batches share the device's threads.
-LaneArrangement ArrangementOf(const VersionToLoad& model,
-                              const ServedModel::Environment& environment);
+// As ArrangeLanes, of what the environment has.
+absl::StatusOr<LaneArrangement> ArrangementOf(const VersionToLoad& model,
+                                              const ServedModel::Environment& environment);
 
 // `model` outlives what is returned.
 BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArrangement& arrangement,
@@ -21,9 +25,8 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
 PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            const models::Preprocessing& preprocessing);
 
-// What the model's instances run on. FAILED_PRECONDITION: this server has no such device.
-absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
-                                                     const LaneArrangement& arrangement,
-                                                     const ServedModel::Environment& environment);
+// What a model that is arranged so runs on: at least one.
+absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(
+    const LaneArrangement& arrangement, const ServedModel::Environment& environment);
 
 }  // namespace fovea

@@ -31,41 +31,39 @@ std::vector<QueuePolicy> QueuePolicies(const ModelView& model) {
 absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoad& model,
                                                               const Environment& environment) {
   const ModelSpec& spec = model.spec;
-  const LaneArrangement arrangement = ArrangementOf(model, environment);
+  FOVEA_ASSIGN_OR_RETURN(const LaneArrangement arrangement, ArrangementOf(model, environment));
   const std::string who = absl::StrCat(model.name, " version ", model.version);
   const Nanos start = environment.clock.Now();
 
   std::vector<std::pair<BatchSize, Nanos>> warm_up;
-  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
-                         DeviceOf(model, arrangement, environment));
-  FOVEA_ASSIGN_OR_RETURN(
-      auto executor,
-      BatchExecutor::Create(ExecutorOptions(model, arrangement, environment), std::move(device),
-                            environment.clock, [&](const BatchSize& batch, Nanos took) {
-                              warm_up.emplace_back(batch, took);
-                              Log(LogLevel::kDebug,
-                                  absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms on "
-                                                  "%d threads",
-                                                  who, batch.images, batch.shape_key, took * 1e-6,
-                                                  batch.threads));
-                            }));
-
+  const WarmUpProgress progress = [&](const BatchSize& batch, Nanos took) {
+    warm_up.emplace_back(batch, took);
+    Log(LogLevel::kDebug,
+        absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms on %d threads", who,
+                        batch.images, batch.shape_key, took * 1e-6, batch.threads));
+  };
   auto served = std::shared_ptr<ServedModel>(new ServedModel(model, environment));
-  served->executor_ = std::move(executor);
-  const models::ModelInfo& info = served->executor_->info();
-  served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
+  FOVEA_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<LaneDevice>> devices,
+                         DevicesOf(arrangement, environment));
+  for (std::unique_ptr<LaneDevice>& device : devices) {
+    FOVEA_ASSIGN_OR_RETURN(served->executors_.emplace_back(),
+                           BatchExecutor::Create(ExecutorOptions(model, arrangement, environment),
+                                                 std::move(device), environment.clock, progress));
+  }
+  const models::ModelInfo& info = served->executor().info();
+  served->preprocessing_ = ImagingSpec(info, served->executor().preprocessing());
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
   served->imaging_line_ = environment.imaging.AddLine(
       [served = served.get()](Nanos time) { served->observer_->OnImagingSaved(time); });
-  ModelView view = DescribeServedModel(model, info, served->executor_->device().name());
+  ModelView view = DescribeServedModel(model, info, served->executor().device().name());
   view.fits_pictures = served->preprocessing_.resize_mode == ResizeMode::kFit;
-  view.device_bytes = served->executor_->device_bytes();
+  view.device_bytes = served->executor().device_bytes();
   view.max_device_bytes = environment.max_device_bytes;
   view.max_image_bytes = environment.max_image_bytes;
   view.max_image_pixels = environment.max_image_pixels;
-  view.output_bytes = served->executor_->output_bytes();
-  view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
-                       {"activations_peak", served->executor_->peak_activation_bytes()}};
+  view.output_bytes = served->executor().output_bytes();
+  view.memory_bytes = {{"weights", served->executor().weight_bytes()},
+                       {"activations_peak", served->executor().peak_activation_bytes()}};
   served->view_ = std::make_shared<const ModelView>(std::move(view));
   served->postprocessor_ = Postprocessor::Create(served->view_);
   served->observer_ = environment.observe(served->view_);
@@ -76,19 +74,21 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
       .preferred_batch_sizes = spec.batching.preferred_batch_sizes,
       .max_queue_delay_us = spec.batching.max_queue_delay_us,
       .policies = QueuePolicies(*served->view_),
-      .instances = arrangement.lanes,
+      .instances = arrangement.lanes * static_cast<int>(served->executors_.size()),
       .threads_per_batch = arrangement.threads_per_batch,
       .rate_limiter_priority = spec.instances.rate_limiter_priority,
       .drain_timeout_us = environment.drain_timeout_us,
-      .on_thread_start = [served =
-                              served.get()](int) { served->executor_->device().EnterThread(); },
-      .on_thread_idle = [served = served.get()](int) { served->executor_->device().IdleThread(); },
+      .on_thread_start = [served = served.get()](
+                             int instance) { served->ExecutorOf(instance).device().EnterThread(); },
+      .on_thread_idle = [served = served.get()](
+                            int instance) { served->ExecutorOf(instance).device().IdleThread(); },
       .observer = served->observer_.get()};
-  FOVEA_ASSIGN_OR_RETURN(served->queue_,
-                         environment.scheduler.AddModel(
-                             queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
-                               return served->RunBatch(std::move(batch));
-                             }));
+  FOVEA_ASSIGN_OR_RETURN(
+      served->queue_,
+      environment.SchedulerOf(arrangement)
+          .AddModel(queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
+            return served->RunBatch(std::move(batch));
+          }));
   Nanos alone = 0, full = 0;  // at the model's own size, on all its threads
   const int threads = arrangement.threads_per_batch.back();
   for (const auto& [batch, took] : warm_up) {
@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
           "on %d threads, %.1f MiB of weights",
           who, (environment.clock.Now() - start) * 1e-9,
           info.attention.empty() ? "none" : info.attention, alone * 1e-6, full * 1e-6,
-          spec.max_batch_size, threads, served->executor_->weight_bytes() / 1048576.0));
+          spec.max_batch_size, threads, served->executor().weight_bytes() / 1048576.0));
   return served;
 }
 
@@ -130,10 +130,12 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
   const RunLogContext context(*view_, tasks);
-  const RunOutcome outcome =
-      executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
-  if (executor_->device_lost() && !lost_.exchange(true) && source_.on_lost) {
-    source_.on_lost(DeviceLost());
+  BatchExecutor& executor = ExecutorOf(batch->instance);
+  const int lane = batch->instance / static_cast<int>(executors_.size());
+  const RunOutcome outcome = executor.Run(lane, batch->threads, std::move(tasks), observer_.get());
+  if (executor.device_lost() && !lost_.exchange(true)) {
+    if (source_.on_lost) source_.on_lost(DeviceLost());
+    if (on_gpu_lost_) on_gpu_lost_();
   }
   return outcome;
 }

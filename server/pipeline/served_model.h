@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/limits.h"
 #include "server/core/clock.h"
@@ -25,16 +26,18 @@ class ServedModel final : public Servable {
  public:
   // What every model is served with; all of it outlives the models.
   struct Environment {
-    Scheduler& scheduler;
+    Scheduler& scheduler;  // of the CPU
     ImagingPool& imaging;
     Clock& clock;
     ModelObserverFactory observe;
-    int device_threads = 1;        // what the scheduler shares out
+    int device_threads = 1;              // of the CPU, which its scheduler shares out
+    Gpus gpus;                           // that models may run on
+    Scheduler* gpu_scheduler = nullptr;  // of all of them; not null where there are any
     int64_t drain_timeout_us = 0;  // for what is queued when the version is replaced or unloaded
-    // Makes what models run on; null: MakeLaneDevice does.
-    std::function<absl::StatusOr<std::unique_ptr<LaneDevice>>(const models::InstanceGroup& group,
-                                                              const LaneDeviceOptions& options)>
-        make_device;
+    // Makes what models run on; null: MakeLaneDevices does.
+    std::function<absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>>(
+        const LaneArrangement& arrangement, const LaneDeviceOptions& options)>
+        make_devices;
     std::function<std::optional<int64_t>()> available_memory;  // as LaneDeviceOptions'
     // What a model's weights and a batch of it may hold on its device.
     int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
@@ -42,6 +45,17 @@ class ServedModel final : public Servable {
     int64_t max_image_pixels = limits::kMaxImagePixels;
     Turn* warm_up_turn = nullptr;  // as BatchExecutorOptions'
     Nanos give_up_at = kNever;     // likewise
+    // Called when a GPU is lost, which this process never gets back; may be null. Thread-safe.
+    std::function<void()> on_gpu_lost;
+
+    Scheduler& SchedulerOf(const LaneArrangement& arrangement) const {
+      return arrangement.gpus.empty() ? scheduler : *gpu_scheduler;
+    }
+    // As Scheduler::AwaitIdle, of all devices one after the other.
+    bool AwaitIdle(Nanos until) const {
+      return scheduler.AwaitIdle(until) &&
+             (gpu_scheduler == nullptr || gpu_scheduler->AwaitIdle(until));
+    }
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.
@@ -68,16 +82,24 @@ class ServedModel final : public Servable {
 
  private:
   ServedModel(const VersionToLoad& model, const Environment& environment)
-      : source_(WithoutLabels(model)), imaging_(environment.imaging), clock_(environment.clock) {}
+      : source_(WithoutLabels(model)),
+        on_gpu_lost_(environment.on_gpu_lost),
+        imaging_(environment.imaging),
+        clock_(environment.clock) {}
   static VersionToLoad WithoutLabels(VersionToLoad model) {
     model.labels.clear();
     return model;
   }
   void Take(std::shared_ptr<const ServingModel> self, std::unique_ptr<InferenceRequest> request,
             InferenceCallback done) const override;
+  const BatchExecutor& executor() const { return *executors_.front(); }
+  BatchExecutor& ExecutorOf(int instance) const {
+    return *executors_[static_cast<size_t>(instance) % executors_.size()];
+  }
   RunOutcome RunBatch(std::unique_ptr<Batch> batch);
 
   const VersionToLoad source_;
+  const std::function<void()> on_gpu_lost_;
   ImagingPool& imaging_;
   Clock& clock_;
   std::atomic<bool> lost_ = false;  // source_.on_lost was called
@@ -86,7 +108,8 @@ class ServedModel final : public Servable {
   std::unique_ptr<const Postprocessor> postprocessor_;
   std::unique_ptr<ImagingLine> imaging_line_;
   std::unique_ptr<ModelObserver> observer_;
-  std::unique_ptr<BatchExecutor> executor_;
+  // One a device: its queue's instance i is of the i-th, in turn.
+  std::vector<std::unique_ptr<BatchExecutor>> executors_;
   // Last: destroyed first, while what its threads use is still there.
   std::unique_ptr<ModelQueue> queue_;
 };

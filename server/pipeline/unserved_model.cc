@@ -31,15 +31,15 @@ class UnservedModel final : public Servable {
 
 absl::StatusOr<std::shared_ptr<Servable>> BuildUnservedModel(
     const VersionToLoad& model, const ServedModel::Environment& environment) {
-  const LaneArrangement arrangement = ArrangementOf(model, environment);
-  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<LaneDevice> device,
-                         DeviceOf(model, arrangement, environment));
+  FOVEA_ASSIGN_OR_RETURN(const LaneArrangement arrangement, ArrangementOf(model, environment));
+  FOVEA_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<LaneDevice>> devices,
+                         DevicesOf(arrangement, environment));
   FOVEA_ASSIGN_OR_RETURN(
       const models::ModelInfo info,
-      BatchExecutor::TryLoad(ExecutorOptions(model, arrangement, environment), *device));
+      BatchExecutor::TryLoad(ExecutorOptions(model, arrangement, environment), *devices.front()));
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(
       ImagingSpec(info, model.spec.preprocessing.AppliedTo(info.preprocessing))));
-  return std::make_shared<UnservedModel>(DescribeServedModel(model, info, device->name()));
+  return std::make_shared<UnservedModel>(DescribeServedModel(model, info, devices.front()->name()));
 }
 
 }  // namespace fovea

@@ -26,6 +26,8 @@ absl::StatusOr<std::unique_ptr<ModelQueue>> Scheduler::AddModel(const ModelQueue
   return std::unique_ptr<ModelQueue>(new ModelQueue(device_, id, options.drain_timeout_us));
 }
 
+int Scheduler::device_threads() const { return device_->options().device_threads; }
+
 bool Scheduler::AwaitIdle(Nanos until) { return device_->AwaitIdle(until); }
 
 }  // namespace fovea

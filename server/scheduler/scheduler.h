@@ -32,6 +32,7 @@ class Scheduler {
   // have one name: a version that drains beside its successor.
   absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(const ModelQueueOptions& options,
                                                        BatchCallback run);
+  int device_threads() const;
   // Waits until nothing of any queue is in line, on its way there or running, or until steady time
   // `until`: whether that came first. It may be over when this returns.
   bool AwaitIdle(Nanos until);

@@ -52,6 +52,11 @@ Json ToJson(const Receipt& receipt) {
   json["batch_size"] = receipt.batch_size;
   json["batch_threads"] = receipt.batch_threads;
   json["batch_peak_bytes"] = receipt.batch_peak_bytes;
+  if (receipt.device_times) {
+    json["h2d_ns"] = absl::ToInt64Nanoseconds(receipt.device_times->h2d);
+    json["kernels_ns"] = absl::ToInt64Nanoseconds(receipt.device_times->kernels);
+    json["d2h_ns"] = absl::ToInt64Nanoseconds(receipt.device_times->d2h);
+  }
   json["padding"] = receipt.padding;
   if (!receipt.experiment.empty()) {
     json["experiment"] = receipt.experiment;

@@ -100,15 +100,22 @@ std::string LabelOf(const ClassArea& area) {
   return area.label.empty() ? absl::StrCat("class ", area.class_index) : area.label;
 }
 
+std::string DeviceText(const Receipt& receipt) {
+  if (!receipt.device_times) return "";
+  const DeviceTimes& times = *receipt.device_times;
+  return absl::StrCat(" on a GPU (h2d ", Milliseconds(times.h2d), ", kernels ",
+                      Milliseconds(times.kernels), ", d2h ", Milliseconds(times.d2h), ")");
+}
+
 std::string ReceiptText(const Receipt& receipt) {
   std::string text;
   for (size_t i = 0; i < kStageNames.size(); ++i) {
     absl::StrAppend(&text, kStageNames[i].data(), " ", Milliseconds(receipt.stages[i]), ", ");
   }
-  return absl::StrCat(text, "total ", Milliseconds(receipt.total()), " ms; batch of ",
-                      receipt.batch_size, ThreadsText(receipt.batch_threads), ", peak ",
-                      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB",
-                      ArmText(receipt));
+  return absl::StrCat(
+      text, "total ", Milliseconds(receipt.total()), " ms; batch of ", receipt.batch_size,
+      receipt.device_times ? DeviceText(receipt) : ThreadsText(receipt.batch_threads), ", peak ",
+      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB", ArmText(receipt));
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {

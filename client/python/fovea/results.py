@@ -24,6 +24,8 @@ STAGES = (
     "encode",
 )
 
+DEVICE_STEPS = ("h2d", "kernels", "d2h")  # of a GPU
+
 Result = TypeVar("Result")
 
 
@@ -40,6 +42,8 @@ class Receipt:
     # The experiment that chose who answers, and the arm that it chose, by its name: "shapes:knn:k=9". Empty: none has the traffic.
     experiment: str
     experiment_arm: str
+    # What a GPU did during the compute stage, by its own clock: "h2d", "kernels" and "d2h". None: the batch ran on the CPU.
+    device_seconds: dict[str, float] | None = None
 
     @property
     def total_seconds(self) -> float:
@@ -184,4 +188,9 @@ def receipt_of(receipt: Any) -> Receipt:
         padding=receipt.padding,
         experiment=receipt.experiment,
         experiment_arm=receipt.experiment_arm,
+        device_seconds={
+            step: getattr(receipt, f"{step}_ns") / 1e9 for step in DEVICE_STEPS
+        }
+        if receipt.HasField("kernels_ns")
+        else None,
     )

@@ -88,10 +88,8 @@ void ShadowCopies::Copy::OnBaseline(const InferenceResponse& response, Nanos com
   batch_threads_ = response.receipt.batch_threads;
 }
 
-absl::StatusOr<std::unique_ptr<ShadowCopies>> ShadowCopies::Create(Options options,
-                                                                   Scheduler& scheduler,
-                                                                   Clock& clock) {
-  std::unique_ptr<ShadowCopies> copies(new ShadowCopies(std::move(options), scheduler, clock));
+absl::StatusOr<std::unique_ptr<ShadowCopies>> ShadowCopies::Create(Options options, Clock& clock) {
+  std::unique_ptr<ShadowCopies> copies(new ShadowCopies(std::move(options), clock));
   FOVEA_RETURN_IF_ERROR(StartThreads(
       [&] { copies->thread_ = std::thread([copies = copies.get()] { copies->Work(); }); }));
   return copies;
@@ -174,7 +172,7 @@ void ShadowCopies::Work() {
 
 void ShadowCopies::Run(Copy& copy) {
   const Nanos until = options_.most_wait == kNever ? kNever : clock_.Now() + options_.most_wait;
-  if (!copy.experiment_->AllowsCopy() || !scheduler_.AwaitIdle(until)) return;
+  if (!copy.experiment_->AllowsCopy() || !options_.await_idle(until)) return;
   std::shared_ptr<const ServingModel> model = copy.experiment_->Model(copy.arm_);
   if (model == nullptr) return;
   std::unique_ptr<InferenceRequest> request = std::move(copy.request_);

@@ -15,7 +15,6 @@
 #include "server/core/mutex.h"
 #include "server/core/request.h"
 #include "server/core/request_memory.h"
-#include "server/scheduler/scheduler.h"
 
 namespace fovea {
 
@@ -26,6 +25,8 @@ class ShadowCopies {
  public:
   struct Options {
     int device_threads = 1;
+    // As Scheduler::AwaitIdle, of all devices.
+    std::function<bool(Nanos until)> await_idle;
     // Called on its thread every `tick`, and when Wake is.
     std::function<void()> on_tick;
     Nanos tick = kSecond;
@@ -33,9 +34,8 @@ class ShadowCopies {
     // batch that its request was in is just being answered.
     Nanos most_wait = 50 * kMillisecond;
   };
-  // UNAVAILABLE server.no_thread. Both outlive it.
-  static absl::StatusOr<std::unique_ptr<ShadowCopies>> Create(Options options, Scheduler& scheduler,
-                                                              Clock& clock);
+  // UNAVAILABLE server.no_thread. What is called, and the clock, outlive it.
+  static absl::StatusOr<std::unique_ptr<ShadowCopies>> Create(Options options, Clock& clock);
   ~ShadowCopies() { Stop(); }
 
   // A request's copy, from when it is read until its run is over. It holds its input, and its
@@ -83,14 +83,12 @@ class ShadowCopies {
  private:
   struct Outcome;
 
-  ShadowCopies(Options options, Scheduler& scheduler, Clock& clock)
-      : options_(std::move(options)), scheduler_(scheduler), clock_(clock) {}
+  ShadowCopies(Options options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
   void Work();
   void Run(Copy& copy);
   void Report(Copy& copy, absl::StatusOr<InferenceResponse> response, const StageTimes& stages);
 
   const Options options_;
-  Scheduler& scheduler_;
   Clock& clock_;
   std::atomic<int> open_ = 0;  // copies
   std::atomic<bool> stopping_ = false;

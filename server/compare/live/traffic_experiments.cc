@@ -62,14 +62,15 @@ class SentRequest final : public RoutedRequest {
 
 absl::StatusOr<std::unique_ptr<TrafficExperiments>> TrafficExperiments::Create(
     const TrafficExperimentsOptions& options, const ModelCatalog& catalog, LeaseVariant lease,
-    Scheduler& scheduler, Clock& clock, ExperimentObserverFactory observe) {
+    Clock& clock, ExperimentObserverFactory observe) {
   std::unique_ptr<TrafficExperiments> experiments(
       new TrafficExperiments(options, catalog, std::move(lease), clock, std::move(observe)));
   FOVEA_ASSIGN_OR_RETURN(
       experiments->copies_,
       ShadowCopies::Create({.device_threads = options.device_threads,
+                            .await_idle = options.await_idle,
                             .on_tick = [live = experiments.get()] { live->Tick(); }},
-                           scheduler, clock));
+                           clock));
   FOVEA_ASSIGN_OR_RETURN(
       experiments->line_,
       ExperimentLine::Create(

@@ -21,7 +21,6 @@
 #include "server/core/live_experiment.h"
 #include "server/core/model_catalog.h"
 #include "server/core/mutex.h"
-#include "server/scheduler/scheduler.h"
 
 namespace fovea {
 
@@ -39,6 +38,7 @@ using LeaseVariant =
 
 struct TrafficExperimentsOptions {
   int device_threads = 1;
+  std::function<bool(Nanos until)> await_idle;  // as ShadowCopies::Options'
   size_t max_running = limits::kMaxLiveExperiments;
   size_t max_ended =
       limits::kMaxEndedLiveExperiments;  // that are kept; then the oldest is forgotten
@@ -51,7 +51,7 @@ class TrafficExperiments final : public LiveExperiments {
   // UNAVAILABLE server.no_thread. `catalog` also finds what `lease` has served.
   static absl::StatusOr<std::unique_ptr<TrafficExperiments>> Create(
       const TrafficExperimentsOptions& options, const ModelCatalog& catalog, LeaseVariant lease,
-      Scheduler& scheduler, Clock& clock, ExperimentObserverFactory observe);
+      Clock& clock, ExperimentObserverFactory observe);
   // Ends those that run, and lets their models go. Requests that are just being answered may
   // outlive it, and hear nothing of that.
   ~TrafficExperiments() override;

@@ -113,9 +113,12 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
       new LoadedVariant(std::move(source), options, environment.clock));
   const VersionToLoad& loaded = variant->source_;
   variant->weights_ = std::move(opened.weights);
-  const LaneArrangement arrangement{.lanes = 1, .threads_per_batch = {options.threads}};
-  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
-                         DeviceOf(loaded, arrangement, environment));
+  FOVEA_ASSIGN_OR_RETURN(LaneArrangement arrangement, ArrangementOf(loaded, environment));
+  arrangement.lanes = 1;
+  if (arrangement.gpus.empty()) arrangement.threads_per_batch = {options.threads};
+  variant->threads_ = arrangement.threads_per_batch.front();
+  FOVEA_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<LaneDevice>> devices,
+                         DevicesOf(arrangement, environment));
   BatchExecutorOptions executor = ExecutorOptions(loaded, arrangement, environment);
   executor.max_device_bytes = std::min(executor.max_device_bytes, options.max_bytes);
   executor.only_full_batches = true;
@@ -123,7 +126,8 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   const auto warm_up = [&slowest = variant->warm_up_time_](const BatchSize&, Nanos took) {
     slowest = std::max(slowest, took);
   };
-  auto created = BatchExecutor::Create(executor, std::move(device), environment.clock, warm_up);
+  auto created =
+      BatchExecutor::Create(executor, std::move(devices.front()), environment.clock, warm_up);
   if (ReasonOf(created.status()) == "model.too_large") {
     return ResourceExhausted(
         "compare.too_large",
@@ -173,15 +177,14 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image
   tasks.push_back(std::make_unique<InferenceTask>(
       std::move(request),
       DecodedPixels{std::vector<ResizedImage>(static_cast<size_t>(options_.batch_size), image)},
-      BatchSize{
-          .images = options_.batch_size, .shape_key = ShapeKey(image), .threads = options_.threads},
+      BatchSize{.images = options_.batch_size, .shape_key = ShapeKey(image), .threads = threads_},
       /*priority=*/0, [&](std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
         pass.compute = task->request().stages[Stage::kCompute];
         status = result.status();
         if (result.ok()) pass.result = *std::move(result);
       }));
   executor_->device().EnterThread();
-  executor_->Run(/*instance=*/0, options_.threads, std::move(tasks), /*observer=*/nullptr);
+  executor_->Run(/*instance=*/0, threads_, std::move(tasks), /*observer=*/nullptr);
   FOVEA_RETURN_IF_ERROR(status);
   pass.peak_bytes = pass.result.batch_peak_bytes;
   return pass;
@@ -201,8 +204,8 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::RunOn(HeldLane& lane, const R
 
 absl::StatusOr<std::optional<Nanos>> LoadedVariant::AttentionTime(const ResizedImage& image) {
   const models::AttentionTime time;
-  FOVEA_RETURN_IF_ERROR(Run(image).status());
-  if (!time.total()) return std::nullopt;
+  FOVEA_ASSIGN_OR_RETURN(const Pass pass, Run(image));
+  if (!time.total() || pass.result.device_times) return std::nullopt;
   return static_cast<Nanos>(time.total()->count());
 }
 

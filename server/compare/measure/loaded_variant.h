@@ -69,7 +69,8 @@ class LoadedVariant {
   // errors.
   absl::StatusOr<Pass> RunOn(HeldLane& lane, const ResizedImage& image, Nanos max_pass = kNever);
   // On the lane's thread: the part of such a pass that attention alone took
-  // (models::AttentionTime). None: the model has no attention.
+  // (models::AttentionTime). None: the model has no attention, or runs on a GPU, whose time the
+  // host does not see.
   absl::StatusOr<std::optional<Nanos>> AttentionTime(const ResizedImage& image);
 
   // What a caller gets of a pass: with `every`, every class, masks and run lengths, of the first
@@ -101,6 +102,7 @@ class LoadedVariant {
   std::unique_ptr<RepositoryFile> weights_;  // open, so that source_ names it
   std::unique_ptr<BatchExecutor> executor_;
   std::shared_ptr<const ModelView> view_;
+  int threads_ = 1;         // that its batches get
   Nanos warm_up_time_ = 0;  // of its slowest batch
   std::unique_ptr<const Postprocessor> postprocessor_;
 };

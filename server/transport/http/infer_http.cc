@@ -43,11 +43,17 @@ bool IsPrintable(std::string_view text) {
 }
 
 // The receipt's times, in milliseconds (W3C Server Timing).
-std::string ServerTiming(const StageTimes& stages) {
+std::string ServerTiming(const Receipt& receipt) {
   std::string timing;
-  for (int i = 0; i < kStageCount; ++i) {
-    absl::StrAppendFormat(&timing, "%s%s;dur=%.3f", i == 0 ? "" : ", ", std::string(kStageNames[i]),
-                          static_cast<double>(stages[static_cast<Stage>(i)]) / kMillisecond);
+  const auto add = [&timing](std::string_view name, Nanos took) {
+    absl::StrAppendFormat(&timing, "%s%s;dur=%.3f", timing.empty() ? "" : ", ", std::string(name),
+                          static_cast<double>(took) / kMillisecond);
+  };
+  for (int i = 0; i < kStageCount; ++i) add(kStageNames[i], receipt.stages[static_cast<Stage>(i)]);
+  if (receipt.device_times) {
+    add("h2d", receipt.device_times->h2d);
+    add("kernels", receipt.device_times->kernels);
+    add("d2h", receipt.device_times->d2h);
   }
   return timing;
 }
@@ -122,7 +128,7 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
         [this, write = std::move(write)](InferenceResponse& response) -> absl::StatusOr<int64_t> {
           FOVEA_RETURN_IF_ERROR(shared_outputs_.Write(response));
           FOVEA_ASSIGN_OR_RETURN(answer_, write(response));
-          answer_.fields.emplace_back("Server-Timing", ServerTiming(response.receipt.stages));
+          answer_.fields.emplace_back("Server-Timing", ServerTiming(response.receipt));
           return BodyBytes(answer_);
         },
         [self = shared_from_this()](const absl::Status& status, const std::string& id) {

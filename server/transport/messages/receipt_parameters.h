@@ -33,6 +33,11 @@ void ForEachReceiptParameter(const InferenceResponse& response, Put put) {
   put("fovea.batch_size", int64_t{receipt.batch_size});
   put("fovea.batch_threads", int64_t{receipt.batch_threads});
   put("fovea.batch_peak_bytes", int64_t{receipt.batch_peak_bytes});
+  if (receipt.device_times) {
+    put("fovea.h2d_ns", int64_t{receipt.device_times->h2d});
+    put("fovea.kernels_ns", int64_t{receipt.device_times->kernels});
+    put("fovea.d2h_ns", int64_t{receipt.device_times->d2h});
+  }
   put("fovea.padding", double{receipt.padding});
   if (!receipt.principal.empty()) put("fovea.principal", std::string_view(receipt.principal));
   if (!receipt.experiment.empty()) {

@@ -174,6 +174,11 @@ void FillReceipt(const Receipt& receipt, v1::Receipt* message) {
   message->set_batch_size(receipt.batch_size);
   message->set_batch_threads(receipt.batch_threads);
   message->set_batch_peak_bytes(receipt.batch_peak_bytes);
+  if (receipt.device_times) {
+    message->set_h2d_ns(receipt.device_times->h2d);
+    message->set_kernels_ns(receipt.device_times->kernels);
+    message->set_d2h_ns(receipt.device_times->d2h);
+  }
   message->set_padding(receipt.padding);
   message->set_principal(receipt.principal);
   message->set_experiment(receipt.experiment);

@@ -197,11 +197,11 @@ TEST_F(BatchExecutorTest, ABatchRunsOnItsThreadsInALaneThatHasRoomForIt) {
   }
 }
 
-TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
-  EXPECT_THAT(WarmUpSizes(1), ElementsAre(1));
-  EXPECT_THAT(WarmUpSizes(4), ElementsAre(4, 3, 2, 1));
-  EXPECT_EQ(WarmUpSizes(32).size(), 32);
-  const std::vector<int> large = WarmUpSizes(1024);
+TEST(CpuWarmUpSizesTest, AreFewWhereBatchesAreLarge) {
+  EXPECT_THAT(CpuWarmUpSizes(1), ElementsAre(1));
+  EXPECT_THAT(CpuWarmUpSizes(4), ElementsAre(4, 3, 2, 1));
+  EXPECT_EQ(CpuWarmUpSizes(32).size(), 32);
+  const std::vector<int> large = CpuWarmUpSizes(1024);
   EXPECT_EQ(large.front(), 1024);
   EXPECT_EQ(large.back(), 1);
   EXPECT_LT(large.size(), 70);

@@ -1,4 +1,4 @@
-// A device that is none: it runs a model on the CPU, later than asked and not always.
+// A device that does what another one does, later than asked and not always.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "model_zoo/model.h"
 #include "server/executor/cpu_lane.h"
@@ -27,31 +29,48 @@ struct FakeDeviceFaults {
 
 class FakeDevice final : public LaneDevice {
  public:
-  explicit FakeDevice(std::shared_ptr<FakeDeviceFaults> faults) : faults_(std::move(faults)) {}
+  // `real`: that runs the model; null: the CPU does.
+  explicit FakeDevice(std::shared_ptr<FakeDeviceFaults> faults,
+                      std::unique_ptr<LaneDevice> real = nullptr)
+      : faults_(std::move(faults)), real_(real != nullptr ? std::move(real) : MakeCpuDevice({})) {}
 
-  std::string_view name() const override { return "FAKE"; }
+  std::string_view name() const override { return real_->name(); }
   void Prepare(models::Model& model, models::Precision precision) const override {
-    cpu_->Prepare(model, precision);
+    real_->Prepare(model, precision);
   }
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                  const models::Preprocessing& preprocessing,
                                  int max_batch_size) const override {
-    return std::make_unique<FakeLane>(cpu_->MakeLane(model, preprocessing, max_batch_size),
+    return std::make_unique<FakeLane>(real_->MakeLane(model, preprocessing, max_batch_size),
                                       faults_);
   }
+  std::vector<int> WarmUpSizes(int max_batch_size) const override {
+    return real_->WarmUpSizes(max_batch_size);
+  }
+  bool WarmsUpEachLane() const override { return real_->WarmsUpEachLane(); }
   int Concurrent(int lanes) const override { return lanes; }
   std::optional<int64_t> AvailableMemory() const override { return std::nullopt; }
 
  private:
   class FakeLane final : public Lane {
    public:
-    FakeLane(std::unique_ptr<Lane> cpu, std::shared_ptr<FakeDeviceFaults> faults)
-        : cpu_(std::move(cpu)), faults_(std::move(faults)) {}
+    FakeLane(std::unique_ptr<Lane> real, std::shared_ptr<FakeDeviceFaults> faults)
+        : real_(std::move(real)), faults_(std::move(faults)) {}
     int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
-      return cpu_->Gather(tasks);
+      return real_->Gather(tasks);
     }
-    void ClearInput() override { cpu_->ClearInput(); }
+    void ClearInput() override { real_->ClearInput(); }
     Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
+      SufferFaults(batch);
+      return real_->Run(batch, context);
+    }
+    Pass MakeReady(const BatchSize& batch, models::ForwardContext& context) override {
+      SufferFaults(batch);
+      return real_->MakeReady(batch, context);
+    }
+
+   private:
+    void SufferFaults(const BatchSize& batch) {
       ++faults_->passes;
       std::this_thread::sleep_for(std::chrono::milliseconds(faults_->delay_ms));
       if (const int most = faults_->most_images; most > 0 && batch.images > most) {
@@ -65,16 +84,14 @@ class FakeDevice final : public LaneDevice {
         --faults_->failures;
         TORCH_CHECK(false, "the device has fallen off the bus");
       }
-      return cpu_->Run(batch, context);
     }
 
-   private:
-    const std::unique_ptr<Lane> cpu_;
+    const std::unique_ptr<Lane> real_;
     const std::shared_ptr<FakeDeviceFaults> faults_;
   };
 
-  const std::unique_ptr<LaneDevice> cpu_ = MakeCpuDevice({});
   const std::shared_ptr<FakeDeviceFaults> faults_;
+  const std::unique_ptr<LaneDevice> real_;
 };
 
 }  // namespace fovea

@@ -3,23 +3,56 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "tests/server/executor/fake_gpu.h"
 
 namespace fovea {
 namespace {
 
+constexpr auto kAuto = models::InstanceKind::kAuto;
+constexpr auto kCpu = models::InstanceKind::kCpu;
+constexpr auto kGpu = models::InstanceKind::kGpu;
+
 TEST(LaneDevices, Row30AGpuIsRefusedInWordsWhereThereIsNone) {
-  const auto device = MakeLaneDevice({.kind = models::InstanceKind::kGpu}, {}, {});
-  EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ReasonOf(device.status()), "model.no_device");
-  EXPECT_THAT(std::string(device.status().message()), testing::HasSubstr("KIND_GPU"));
-  for (const auto kind : {models::InstanceKind::kAuto, models::InstanceKind::kCpu}) {
-    EXPECT_EQ((*MakeLaneDevice({.kind = kind}, {}, {}))->name(), "CPU");
+  const auto arrangement = ArrangeLanes({.kind = kGpu}, 1, /*gpus=*/0, 1);
+  EXPECT_EQ(arrangement.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(arrangement.status()), "model.no_device");
+  EXPECT_THAT(std::string(arrangement.status().message()), testing::HasSubstr("KIND_GPU"));
+  for (const auto kind : {kAuto, kCpu}) {
+    EXPECT_THAT(ArrangeLanes({.kind = kind}, 1, 0, 1)->gpus, testing::IsEmpty());
   }
+  const auto fourth = ArrangeLanes({.kind = kGpu, .gpus = {0, 3}}, 1, /*gpus=*/3, 1);
+  EXPECT_EQ(ReasonOf(fourth.status()), "model.no_device");
+  EXPECT_THAT(std::string(fourth.status().message()), testing::HasSubstr("GPU 3"));
+}
+
+TEST(LaneDevices, WhereThereAreGpusModelsRunOnAllOfThemUnlessTheySayOtherwise) {
+  for (const auto kind : {kAuto, kGpu}) {
+    const auto arrangement = *ArrangeLanes({.kind = kind}, 8, /*gpus=*/2, 16);
+    EXPECT_THAT(arrangement.gpus, testing::ElementsAre(0, 1));
+    EXPECT_EQ(arrangement.lanes, limits::kBatchesPerGpu);
+    EXPECT_THAT(arrangement.threads_per_batch, testing::ElementsAre(1));
+  }
+  const auto third = *ArrangeLanes({.kind = kGpu, .gpus = {2}, .count = 5}, 8, /*gpus=*/3, 16);
+  EXPECT_THAT(third.gpus, testing::ElementsAre(2));
+  EXPECT_EQ(third.lanes, 5);
+  EXPECT_THAT(ArrangeLanes({.kind = kCpu}, 8, /*gpus=*/3, 16)->gpus, testing::IsEmpty());
+}
+
+TEST(LaneDevices, AreTheCpuOrEachOfTheGpus) {
+  const LaneDeviceOptions options{
+      .gpus = {std::make_shared<FakeGpu>(), std::make_shared<FakeGpu>()}};
+  const auto cpu = MakeLaneDevices({}, options);
+  ASSERT_EQ(cpu.size(), 1);
+  EXPECT_EQ(cpu[0]->name(), "CPU");
+  const auto gpus = MakeLaneDevices({.gpus = {0, 1}}, options);
+  ASSERT_EQ(gpus.size(), 2);
+  EXPECT_EQ(gpus[0]->name(), "GPU");
 }
 
 struct Arranged {
@@ -28,7 +61,7 @@ struct Arranged {
   bool operator==(const Arranged&) const = default;
 };
 Arranged Arrange(const models::InstanceGroup& group, int threads, int max_batch_size = 16) {
-  const LaneArrangement arrangement = ArrangeLanes(group, threads, max_batch_size);
+  const LaneArrangement arrangement = *ArrangeLanes(group, threads, /*gpus=*/0, max_batch_size);
   return {arrangement.lanes, arrangement.threads_per_batch};
 }
 

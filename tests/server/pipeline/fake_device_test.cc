@@ -1,4 +1,4 @@
-// A model on a device that the server has never heard of.
+// A model on a device that fails: behind the CPU's lanes, and behind those of a GPU.
 #include "tests/server/executor/fake_device.h"
 
 #include <gmock/gmock.h>
@@ -19,6 +19,7 @@
 #include "server/pipeline/silent_observer.h"
 #include "server/repository/model_repository.h"
 #include "tests/model_zoo/folder/temp_repository.h"
+#include "tests/server/executor/fake_gpu.h"
 #include "tests/server/pipeline/pixel_request.h"
 
 namespace fovea {
@@ -28,8 +29,9 @@ using testing::HasSubstr;
 
 constexpr int kSide = 64;
 
-class FakeDeviceTest : public testing::Test {
+class FakeDeviceTest : public testing::TestWithParam<bool> {
  protected:
+  static bool OnGpu() { return GetParam(); }
   absl::Status Serve(const std::string& extra = "") {
     VersionToLoad parsed{.name = "model", .version = 1};
     parsed.on_lost = [this](const absl::Status&) { ++told_of_loss_; };
@@ -45,15 +47,26 @@ class FakeDeviceTest : public testing::Test {
     return absl::OkStatus();
   }
   ServedModel::Environment Environment() {
-    return {.scheduler = *scheduler_,
-            .imaging = *imaging_,
-            .clock = SteadyClock(),
-            .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
-            .make_device = [this](const models::InstanceGroup& group, const LaneDeviceOptions&)
-                -> absl::StatusOr<std::unique_ptr<LaneDevice>> {
-              asked_for_ = group;
-              return std::make_unique<FakeDevice>(faults_);
-            }};
+    ServedModel::Environment environment{
+        .scheduler = *scheduler_,
+        .imaging = *imaging_,
+        .clock = SteadyClock(),
+        .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
+        .make_devices = [this](const LaneArrangement& arrangement, const LaneDeviceOptions& options)
+            -> absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> {
+          arranged_ = arrangement;
+          std::vector<std::unique_ptr<LaneDevice>> devices;
+          for (auto& device : MakeLaneDevices(arrangement, options)) {
+            devices.push_back(std::make_unique<FakeDevice>(faults_, std::move(device)));
+          }
+          return devices;
+        },
+        .on_gpu_lost = [this] { ++lost_gpus_; }};
+    if (OnGpu()) {
+      environment.gpus = {gpu_, gpu_, gpu_, gpu_};
+      environment.gpu_scheduler = gpu_scheduler_.get();
+    }
+    return environment;
   }
 
   struct Answer {
@@ -82,10 +95,13 @@ class FakeDeviceTest : public testing::Test {
   }
 
   const std::shared_ptr<FakeDeviceFaults> faults_ = std::make_shared<FakeDeviceFaults>();
-  models::InstanceGroup asked_for_;
+  const std::shared_ptr<const Gpu> gpu_ = std::make_shared<FakeGpu>();
+  LaneArrangement arranged_;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
+  std::unique_ptr<Scheduler> gpu_scheduler_ =
+      *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
-  std::atomic<int> told_of_loss_ = 0;
+  std::atomic<int> told_of_loss_ = 0, lost_gpus_ = 0;
   std::shared_ptr<ServedModel> model_;
 };
 
@@ -94,17 +110,20 @@ MATCHER_P2(Fails, code, reason, "") {
   return arg.status().code() == code && ReasonOf(arg.status()) == reason;
 }
 
-TEST_F(FakeDeviceTest, ServesAndSaysWhatItIs) {
-  ASSERT_TRUE(Serve("instance_group { kind: KIND_GPU gpus: 3 }").ok());
-  EXPECT_EQ(asked_for_.kind, models::InstanceKind::kGpu);
-  EXPECT_THAT(asked_for_.gpus, testing::ElementsAre(3));
-  EXPECT_EQ(model_->view()->device, "FAKE");
+INSTANTIATE_TEST_SUITE_P(, FakeDeviceTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Gpu" : "Cpu"; });
+
+TEST_P(FakeDeviceTest, ServesAndSaysWhatItIs) {
+  ASSERT_TRUE(Serve("instance_group { gpus: 3 kind: KIND_GPU }").ok() == OnGpu());
+  if (!OnGpu()) return;
+  EXPECT_THAT(arranged_.gpus, testing::ElementsAre(3));
+  EXPECT_EQ(model_->view()->device, "GPU");
   const int warm_up = faults_->passes;
   EXPECT_TRUE(Send(4).get().response.ok());
   EXPECT_EQ(faults_->passes, warm_up + 1);
 }
 
-TEST_F(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
+TEST_P(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
   ASSERT_TRUE(Serve().ok());
   faults_->delay_ms = 50;
   const Answer answer = Send(4).get();
@@ -112,7 +131,7 @@ TEST_F(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
   EXPECT_GE(answer.stages[Stage::kCompute], 50 * kMillisecond);
 }
 
-TEST_F(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
+TEST_P(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
   ASSERT_TRUE(Serve().ok());
   faults_->most_images = 2;
   const int before = faults_->passes;
@@ -122,7 +141,7 @@ TEST_F(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
   EXPECT_EQ(faults_->passes, before + 3);
 }
 
-TEST_F(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
+TEST_P(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
   ASSERT_TRUE(Serve().ok());
   faults_->failures = 1;
   const Answer failed = Send(4).get();
@@ -131,7 +150,7 @@ TEST_F(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
   EXPECT_TRUE(Send(4).get().response.ok());
 }
 
-TEST_F(FakeDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
+TEST_P(FakeDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
   ASSERT_TRUE(Serve().ok());
   const auto line_of = [&](const std::vector<std::string>& ids) {
     faults_->failures = 1;
@@ -148,12 +167,12 @@ TEST_F(FakeDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
   EXPECT_THAT(line_of({"", ""}), HasSubstr("; requests without an id: 2)\n"));
 }
 
-TEST_F(FakeDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {
+TEST_P(FakeDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {
   faults_->failures = 1;
   EXPECT_EQ(ReasonOf(Serve()), "model.warm_up_failed");
 }
 
-TEST_F(FakeDeviceTest, Row41WhatWaitsForALostDeviceFailsAndTheDeviceIsNotAskedAgain) {
+TEST_P(FakeDeviceTest, Row41WhatWaitsForALostDeviceFailsAndTheDeviceIsNotAskedAgain) {
   ASSERT_TRUE(Serve().ok());
   ASSERT_TRUE(Send(4).get().response.ok());
   faults_->lost = true;
@@ -169,6 +188,7 @@ TEST_F(FakeDeviceTest, Row41WhatWaitsForALostDeviceFailsAndTheDeviceIsNotAskedAg
   EXPECT_EQ(faults_->passes, before + 1);
   model_.reset();
   EXPECT_EQ(told_of_loss_, 1);
+  EXPECT_EQ(lost_gpus_, 1);
 }
 
 class IgnoringObserver final : public RepositoryObserver {
@@ -181,7 +201,7 @@ class IgnoringObserver final : public RepositoryObserver {
   void OnIgnoredFolder(std::string_view) override {}
 };
 
-TEST_F(FakeDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoadedAgain) {
+TEST_P(FakeDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoadedAgain) {
   TempRepository disk;
   disk.Write("model/model.textproto",
              "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "

@@ -126,9 +126,14 @@ class ShadowCopiesTest : public testing::Test {
         run_(static_cast<CopyTask&>(*batch->tasks.front()));
         return RunOutcome::kWhole;
       });
+  ShadowCopies::Options Options(Nanos most_wait) const {
+    return {.await_idle = [this](Nanos until) { return scheduler_->AwaitIdle(until); },
+            .on_tick = [] {},
+            .most_wait = most_wait};
+  }
   // However long another process has the processor: where it would wait too long, a test says so.
   std::unique_ptr<ShadowCopies> copies_ =
-      *ShadowCopies::Create({.on_tick = [] {}, .most_wait = kNever}, *scheduler_, SteadyClock());
+      *ShadowCopies::Create(Options(/*most_wait=*/kNever), SteadyClock());
 };
 
 TEST_F(ShadowCopiesTest, ACopyIsRunAndComparedWithTheBaseline) {
@@ -159,8 +164,7 @@ TEST_F(ShadowCopiesTest, OtherBatchesSayNothingOfLatency) {
 }
 
 TEST_F(ShadowCopiesTest, ABusyDeviceMakesNoCopies) {
-  copies_ = *ShadowCopies::Create({.on_tick = [] {}, .most_wait = kMillisecond}, *scheduler_,
-                                  SteadyClock());
+  copies_ = *ShadowCopies::Create(Options(/*most_wait=*/kMillisecond), SteadyClock());
   Notification running, go_on;
   const auto busy = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
     running.Notify();

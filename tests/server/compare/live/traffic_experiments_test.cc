@@ -42,8 +42,9 @@ class TrafficExperimentsTest : public testing::Test {
   }
   void Make(TrafficExperimentsOptions options, LeaseVariant lease = nullptr) {
     live_.reset();
-    live_ = *TrafficExperiments::Create(options, catalog_, std::move(lease), *scheduler_, clock_,
-                                        counts_.Factory());
+    options.await_idle = [this](Nanos until) { return scheduler_->AwaitIdle(until); };
+    live_ =
+        *TrafficExperiments::Create(options, catalog_, std::move(lease), clock_, counts_.Factory());
   }
   static ExperimentPlan Plan(const std::string& name = "trial", double weight = 1) {
     return {.name = name,

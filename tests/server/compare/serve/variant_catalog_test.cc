@@ -214,9 +214,9 @@ TEST_F(VariantCatalogTest, WhoIsCancelledWaitsForNoRoom) {
 TEST_F(VariantCatalogTest, WhoIsCancelledWaitsForNoOthersLoad) {
   Notification loads, go_on;
   ServedModel::Environment environment = Environment();
-  environment.make_device =
-      [&](const models::InstanceGroup&,
-          const LaneDeviceOptions&) -> absl::StatusOr<std::unique_ptr<LaneDevice>> {
+  environment.make_devices =
+      [&](const LaneArrangement&,
+          const LaneDeviceOptions&) -> absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> {
     loads.Notify();
     go_on.Wait();
     return Unavailable("test.device", "there is none");

@@ -1,0 +1,137 @@
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/log.h"
+#include "server/executor/gpu.h"
+#include "server/executor/gpus.h"
+
+namespace fovea {
+namespace {
+
+// at::cuda::CUDAGraph replays on the current stream.
+class CudaGraph final : public GpuGraph {
+ public:
+  mutable at::cuda::CUDAGraph graph;
+};
+
+class CudaStream final : public GpuStream {
+ public:
+  explicit CudaStream(c10::DeviceIndex index)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)) {}
+  ~CudaStream() override { Abandon(); }
+
+  void Give(std::function<void()> work) override {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    work();
+  }
+
+  std::unique_ptr<GpuGraph> Record(std::function<void()> work) override {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    auto recorded = std::make_unique<CudaGraph>();
+    // Other threads load models meanwhile, and wait for their own streams.
+    recorded->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+    } catch (...) {
+      EndFailedCapture(recorded->graph);
+      throw;
+    }
+    recorded->graph.capture_end();
+    return recorded;
+  }
+
+  void Replay(const GpuGraph& graph) override {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    static_cast<const CudaGraph&>(graph).graph.replay();
+  }
+
+  void Mark(GpuMark mark) override { marks_[static_cast<int>(mark)].record(stream_); }
+
+  Nanos Between(GpuMark from, GpuMark to) const override {
+    const float ms = marks_[static_cast<int>(from)].elapsed_time(marks_[static_cast<int>(to)]);
+    return std::llround(static_cast<double>(ms) * kMillisecond);
+  }
+
+  void Await() override {
+    done_.record(stream_);
+    done_.synchronize();
+  }
+
+  void Abandon() noexcept override {
+    // Also after an error of the device that stays, which whoever gives it work next is told.
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    static_cast<void>(cudaStreamSynchronize(stream_.stream()));
+    static_cast<void>(cudaGetLastError());
+  }
+
+ private:
+  static void EndFailedCapture(at::cuda::CUDAGraph& graph) {
+    try {
+      graph.capture_end();
+    } catch (const c10::Error&) {
+      // It says that the capture failed; why, the first error says.
+    }
+  }
+
+  const c10::cuda::CUDAStream stream_;
+  const at::cuda::MempoolId_t pool_ = at::cuda::graph_pool_handle();
+  std::array<at::cuda::CUDAEvent, kGpuMarks> marks_{
+      at::cuda::CUDAEvent(cudaEventDefault), at::cuda::CUDAEvent(cudaEventDefault),
+      at::cuda::CUDAEvent(cudaEventDefault), at::cuda::CUDAEvent(cudaEventDefault)};
+  // The thread sleeps until it comes: cores are there for decoding images.
+  at::cuda::CUDAEvent done_{cudaEventBlockingSync | cudaEventDisableTiming};
+};
+
+class CudaGpu final : public Gpu {
+ public:
+  explicit CudaGpu(c10::DeviceIndex index)
+      : index_(index),
+        name_(absl::StrCat("GPU ", index, " (", at::cuda::getDeviceProperties(index)->name, ")")) {}
+
+  std::string name() const override { return name_; }
+  c10::Device device() const override { return {c10::kCUDA, index_}; }
+
+  std::optional<int64_t> AvailableMemory() const override {
+    const c10::cuda::CUDAGuard guard(index_);
+    // What models that are gone have left is free, too.
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return static_cast<int64_t>(free);
+  }
+
+  at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const override {
+    const c10::cuda::CUDAGuard guard(index_);
+    return at::empty(sizes, at::TensorOptions(type).pinned_memory(true));
+  }
+
+  std::unique_ptr<GpuStream> MakeStream() const override {
+    return std::make_unique<CudaStream>(index_);
+  }
+
+ private:
+  const c10::DeviceIndex index_;
+  const std::string name_;
+};
+
+}  // namespace
+
+Gpus FindGpus() {
+  Gpus gpus;
+  for (c10::DeviceIndex index = 0; index < c10::cuda::device_count(); ++index) {
+    gpus.push_back(std::make_shared<CudaGpu>(index));
+    Log(LogLevel::kInfo, absl::StrCat("may use ", gpus.back()->name()));
+  }
+  return gpus;
+}
+
+}  // namespace fovea

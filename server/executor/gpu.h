@@ -1,0 +1,70 @@
+// A GPU as lanes see it: CUDA's (cuda_gpu.cc), or one that a test makes of host memory. What a lane
+// does with it, and in which order, is in gpu_lane.cc alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/core/clock.h"
+
+namespace fovea {
+
+// Work that a stream has recorded, to be done again over the same memory. Not longer than the
+// stream.
+class GpuGraph {
+ public:
+  virtual ~GpuGraph() = default;
+};
+
+// Moments in a stream's work.
+enum class GpuMark { kBegin, kCopiedIn, kComputed, kCopiedOut };
+inline constexpr int kGpuMarks = 4;
+
+// Work of a GPU, done in the order in which it is given, while whoever gives it goes on: until
+// Await has returned, what the work reads is not to be written and what it writes not to be read.
+// Used by one thread at a time. Everything throws c10::Error, also about what was given before.
+class GpuStream {
+ public:
+  virtual ~GpuStream() = default;
+
+  // `work` calls operators of LibTorch, which go to this stream.
+  virtual void Give(std::function<void()> work) = 0;
+
+  // Records what the operators of `work` do, without doing it; they have been run once before, and
+  // wait for nothing and read no memory of the host. Tensors that `work` makes are written by each
+  // replay. All graphs of a stream share their memory: what one leaves there lasts until the next
+  // is replayed. Returns when it is recorded.
+  virtual std::unique_ptr<GpuGraph> Record(std::function<void()> work) = 0;
+  virtual void Replay(const GpuGraph& graph) = 0;
+
+  virtual void Mark(GpuMark mark) = 0;
+  // The device's time between two marks of work that has been awaited.
+  virtual Nanos Between(GpuMark from, GpuMark to) const = 0;
+
+  // Returns when everything is done that was given.
+  virtual void Await() = 0;
+  // Likewise, after a failure: of another one nobody hears.
+  virtual void Abandon() noexcept = 0;
+};
+
+// Thread-safe. Outlives its streams.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+
+  virtual std::string name() const = 0;    // "GPU 0 (NVIDIA H200)"
+  virtual c10::Device device() const = 0;  // of tensors that lie in its memory
+  // Bytes of its memory that are free, or held for nothing; nothing: not known.
+  virtual std::optional<int64_t> AvailableMemory() const = 0;
+  // Memory of the host, which the GPU copies from and to by itself. Not initialised.
+  virtual at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const = 0;
+  virtual std::unique_ptr<GpuStream> MakeStream() const = 0;
+};
+
+}  // namespace fovea

@@ -1,0 +1,8 @@
+// In place of cuda_gpu.cc where no CUDA toolkit was found.
+#include "server/executor/gpus.h"
+
+namespace fovea {
+
+Gpus FindGpus() { return {}; }
+
+}  // namespace fovea
