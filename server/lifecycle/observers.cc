@@ -56,6 +56,7 @@ class MeteredModel final : public ModelObserver {
                      .compute = run.compute,
                      .scatter = run.scatter,
                      .peak_bytes = run.peak_bytes,
+                     .device_times = run.device_times,
                      .padding = run.padding,
                      .size = sizes_[run.shape_key]});
     meter_->OnNonFinite(run.non_finite);

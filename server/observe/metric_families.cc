@@ -68,6 +68,10 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
           "Seconds of one core that were taken for a model's requests, by what they were for")),
       gpu_seconds(Declare<Counter>(registry, "fovea_gpu_seconds_total",
                                    "Seconds that a GPU was taken for a model's requests")),
+      gpu_steps(Declare<Counter>(
+          registry, "fovea_gpu_step_seconds_total",
+          "What GPUs did for a model's batches, by their own clock: h2d copies pixels to them, "
+          "kernels run the model, d2h copies results back")),
       non_finite(
           Declare<Counter>(registry, "fovea_non_finite_outputs_total",
                            "Requests that failed because their output held a NaN or an infinity")),

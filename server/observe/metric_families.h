@@ -28,6 +28,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& images;               // + resolution
   prometheus::Family<prometheus::Counter>& cpu_seconds;          // + stage
   prometheus::Family<prometheus::Counter>& gpu_seconds;  // + device; of models that run on one
+  prometheus::Family<prometheus::Counter>& gpu_steps;    // + step; likewise
   prometheus::Family<prometheus::Counter>& non_finite;
   prometheus::Family<prometheus::Counter>& rejected;        // + reason
   prometheus::Family<prometheus::Counter>& cancelled_work;  // + stage, outcome

@@ -46,6 +46,8 @@ const Buckets& PaddingBuckets() {
 
 constexpr std::string_view kCpu = "CPU";  // LaneDevice's name
 
+constexpr std::array<std::string_view, 3> kGpuSteps = {"h2d", "kernels", "d2h"};
+
 constexpr std::string_view kRejections[] = {"full", "deadline", "cancelled", "draining"};
 constexpr std::string_view kCloseReasons[] = {"full",  "preferred", "deadline",
                                               "delay", "idle",      "drain"};
@@ -150,6 +152,12 @@ void ModelMeter::Describe(const ModelView& model) {
         model.device == kCpu ? &series_.Add(families_.cpu_seconds, {{"stage", "compute"}})
                              : &series_.Add(families_.gpu_seconds, {{"device", model.device}});
   }
+  if (model.device != kCpu && gpu_steps_[0] == nullptr) {
+    for (size_t step = 0; step < gpu_steps_.size(); ++step) {
+      gpu_steps_[step] =
+          &series_.Add(families_.gpu_steps, {{"step", std::string(kGpuSteps[step])}});
+    }
+  }
   facts_.reset();  // first: the new ones may be the same series
   facts_ = std::make_unique<OwnedSeries>(series_.labels());
   for (const auto& [kind, bytes] : model.memory_bytes) {
@@ -181,6 +189,12 @@ void ModelMeter::OnBatch(const BatchRun& run) {
     at.images.Increment(run.images);
     at.duration.Observe(Seconds(run.gather + run.compute));
     at.peak_memory.Observe(static_cast<double>(run.peak_bytes));
+    if (run.device_times) {
+      FOVEA_CHECK(gpu_steps_[0] != nullptr);
+      gpu_steps_[0]->Increment(Seconds(run.device_times->h2d));
+      gpu_steps_[1]->Increment(Seconds(run.device_times->kernels));
+      gpu_steps_[2]->Increment(Seconds(run.device_times->d2h));
+    }
   }
   statistics_->OnBatch(run.images, run.gather, run.compute, run.scatter);
 }

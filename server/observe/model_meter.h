@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,7 @@ class ModelMeter {
     int threads = 0;
     Nanos gather = 0, compute = 0, scatter = 0;
     int64_t peak_bytes = 0;
+    std::optional<DeviceTimes> device_times;  // of a version that runs on a GPU
     double padding = 0;
     ImageSize size;  // of its images: one of the version's
   };
@@ -112,6 +114,8 @@ class ModelMeter {
   std::map<std::string_view, AtResolution> resolutions_ ABSL_GUARDED_BY(mutex_);
   // By the name of a device that any such version has run on.
   std::map<std::string, prometheus::Counter*, std::less<>> device_seconds_ ABSL_GUARDED_BY(mutex_);
+  // h2d, kernels and d2h, of models that run on a GPU.
+  std::array<prometheus::Counter*, 3> gpu_steps_ ABSL_GUARDED_BY(mutex_){};
   // The highest first, as many as any version with our labels has had: a reload may add some.
   std::vector<Level> levels_ ABSL_GUARDED_BY(mutex_);
   // Of the version that was loaded last: a reload may change them under the same labels.

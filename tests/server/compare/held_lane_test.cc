@@ -76,6 +76,37 @@ TEST_F(HeldLaneTest, NothingOfAModelRunsMeanwhile) {
   caller.join();
 }
 
+// As on a machine with GPUs, which have a scheduler of their own.
+TEST_F(HeldLaneTest, ALaneInsideAnotherIsHeldWithIt) {
+  const auto inner_scheduler = *Scheduler::Create({.device_threads = 1}, SteadyClock());
+  lane_ = *HeldLane::Create(
+      {.device_threads = kThreads}, *scheduler_, SteadyClock(),
+      *HeldLane::Create({.device_threads = 1}, *inner_scheduler, SteadyClock()));
+  const auto is_free = [](Scheduler& scheduler) {
+    return scheduler.AwaitIdle(SteadyClock().Now() + 20 * kMillisecond);
+  };
+  const auto expect_held = [&] {
+    EXPECT_FALSE(is_free(*scheduler_));
+    EXPECT_FALSE(is_free(*inner_scheduler));
+  };
+  ASSERT_TRUE(lane_->Run(cancellation_, expect_held).ok());
+  const auto parts = [&](HeldLane::Parts& parts) {
+    expect_held();
+    EXPECT_TRUE(parts.Next().ok());
+    expect_held();
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(lane_->RunInParts(cancellation_, parts).ok());
+  EXPECT_TRUE(scheduler_->AwaitIdle(kNever));
+  EXPECT_TRUE(inner_scheduler->AwaitIdle(kNever));
+  cancellation_->Cancel();
+  EXPECT_TRUE(absl::IsCancelled(lane_->Run(cancellation_, [] { FAIL(); })));
+  EXPECT_TRUE(absl::IsCancelled(
+      lane_->RunInParts(cancellation_, [](HeldLane::Parts&) { return absl::OkStatus(); })));
+  EXPECT_TRUE(inner_scheduler->AwaitIdle(kNever));
+  lane_.reset();  // before its scheduler
+}
+
 // Of the device's time, against a model's: in virtual time, where models always have work and the
 // lane the next pass as soon as one is done. --experiment-weight is that weight.
 TEST(HeldLaneWeight, ItsShareBesideModelsThatAlwaysHaveWorkIsOneInSoManyParts) {

@@ -236,17 +236,24 @@ TEST_F(MetricsTest, WhatAModelCostsIsCountedInSecondsOfACore) {
   EXPECT_EQ(text.Sum("fovea_cpu_seconds_total", {{"stage", "compute"}}), 4);
   EXPECT_EQ(text.Sum("fovea_cpu_seconds_total", {{"stage", "imaging"}}), 0.5);
   EXPECT_THAT(text.Find("fovea_gpu_seconds_total"), IsEmpty());
+  EXPECT_THAT(text.Find("fovea_gpu_step_seconds_total"), IsEmpty());
 }
 
 TEST_F(MetricsTest, WhatAModelOnAGpuCostsIsCountedInItsSeconds) {
   ModelView view = View();
-  view.device = "CUDA:0";
+  view.device = "GPU";
   const auto meter = metrics_.Meter(view);
-  meter->OnPass("CUDA:0", 2 * kSecond, 4);
+  meter->OnPass("GPU", 2 * kSecond, 4);
+  meter->OnBatch({.images = 1,
+                  .device_times = DeviceTimes{.h2d = kSecond, .kernels = 3 * kSecond, .d2h = 0},
+                  .size = kSize});
   const Exposition text = Scrape();
-  EXPECT_EQ(text.Sum("fovea_gpu_seconds_total", {{"device", "CUDA:0"}}), 2);
+  EXPECT_EQ(text.Sum("fovea_gpu_seconds_total", {{"device", "GPU"}}), 2);
+  EXPECT_EQ(text.Sum("fovea_gpu_step_seconds_total", {{"step", "h2d"}}), 1);
+  EXPECT_EQ(text.Sum("fovea_gpu_step_seconds_total", {{"step", "kernels"}}), 3);
+  EXPECT_EQ(text.Sum("fovea_gpu_step_seconds_total", {{"step", "d2h"}}), 0);
   EXPECT_EQ(text.Sum("fovea_cpu_seconds_total"), 0);
-  EXPECT_EQ(text.Sum("fovea_model_memory_bytes", {{"device", "CUDA:0"}}), 1050);
+  EXPECT_EQ(text.Sum("fovea_model_memory_bytes", {{"device", "GPU"}}), 1050);
 }
 
 TEST_F(MetricsTest, PriorityLevelsHaveSeriesOfTheirOwnAlsoAfterAReloadThatAddsSome) {

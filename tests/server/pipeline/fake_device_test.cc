@@ -17,10 +17,12 @@
 #include "base/status.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/silent_observer.h"
+#include "server/core/testing/notification.h"
 #include "server/repository/model_repository.h"
 #include "tests/model_zoo/folder/temp_repository.h"
 #include "tests/server/executor/fake_gpu.h"
 #include "tests/server/pipeline/pixel_request.h"
+#include "tests/server/scheduler/fake_task.h"
 
 namespace fovea {
 namespace {
@@ -121,6 +123,53 @@ TEST_P(FakeDeviceTest, ServesAndSaysWhatItIs) {
   const int warm_up = faults_->passes;
   EXPECT_TRUE(Send(4).get().response.ok());
   EXPECT_EQ(faults_->passes, warm_up + 1);
+}
+
+// Weights are on each; requests go to whichever is free.
+TEST_P(FakeDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
+  if (!OnGpu()) GTEST_SKIP() << "of GPUs";
+  gpu_scheduler_ = *Scheduler::Create({.device_threads = 3}, SteadyClock());
+  ASSERT_TRUE(Serve("instance_group { kind: KIND_GPU gpus: [0, 1, 3] count: 1 }").ok());
+  faults_->delay_ms = 200;
+  const Nanos start = SteadyClock().Now();
+  std::vector<std::future<Answer>> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(Send(4));
+  for (auto& answer : answers) EXPECT_TRUE(answer.get().response.ok());
+  const Nanos took = SteadyClock().Now() - start;
+  EXPECT_GE(took, 200 * kMillisecond);
+  EXPECT_LT(took, 3 * 200 * kMillisecond) << "one after the other";
+}
+
+TEST_P(FakeDeviceTest, TheReceiptSaysWhatAGpuDid) {
+  ASSERT_TRUE(Serve().ok());
+  const Answer answer = Send(4).get();
+  ASSERT_TRUE(answer.response.ok());
+  const auto& times = answer.response->receipt.device_times;
+  ASSERT_EQ(times.has_value(), OnGpu());
+  if (times) {
+    EXPECT_GT(times->kernels, 0);
+    EXPECT_LE(times->h2d + times->kernels + times->d2h, answer.stages[Stage::kCompute]);
+  }
+}
+
+// The CPU's scheduler has one thread, which a model of its own has.
+TEST_P(FakeDeviceTest, WhatRunsOnTheCpuHoldsUpNoGpu) {
+  ASSERT_TRUE(Serve().ok());
+  Notification running, go_on;
+  const auto busy = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
+    running.Notify();
+    go_on.Wait();
+    for (auto& task : batch->tasks) RecordOf(*task).Run();
+    return RunOutcome::kWhole;
+  });
+  ModelQueue::Enqueue(*busy->Reserve({}),
+                      std::make_unique<FakeTask>(std::make_shared<TaskRecord>()));
+  running.Wait();
+  const auto answered = Send(4);
+  const auto most = std::chrono::milliseconds(OnGpu() ? 10'000 : 100);
+  EXPECT_EQ(answered.wait_for(most) == std::future_status::ready, OnGpu());
+  go_on.Notify();
+  answered.wait();
 }
 
 TEST_P(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
