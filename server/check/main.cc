@@ -14,6 +14,7 @@
 #include "server/check/report.h"
 #include "server/core/clock.h"
 #include "server/core/version.h"
+#include "server/executor/gpus.h"
 #include "server/imaging/imaging_pool.h"
 #include "server/observe/logging.h"
 #include "server/pipeline/served_model.h"
@@ -44,12 +45,18 @@ int Check(const Options& options) {
   if (!scheduler.ok()) return Fail(scheduler.status(), kFound);
   auto imaging = ImagingPool::Create({.threads = 1}, clock);
   if (!imaging.ok()) return Fail(imaging.status(), kFound);
+  const Gpus gpus = FindGpus();
+  auto gpu_scheduler =
+      Scheduler::Create({.device_threads = std::max(1, static_cast<int>(gpus.size()))}, clock);
+  if (!gpu_scheduler.ok()) return Fail(gpu_scheduler.status(), kFound);
   const ServedModel::Environment environment{
       .scheduler = **scheduler,
       .imaging = **imaging,
       .clock = clock,
       .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
-      .device_threads = threads};
+      .device_threads = threads,
+      .gpus = gpus,
+      .gpu_scheduler = gpu_scheduler->get()};
   const ServableFactory factory = [&](const VersionToLoad& model) {
     return options.warm_up ? ServedModel::Create(model, environment)
                            : BuildUnservedModel(model, environment);

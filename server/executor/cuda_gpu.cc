@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/log.h"
 #include "server/executor/gpu.h"
 #include "server/executor/gpus.h"
 
@@ -129,7 +128,6 @@ Gpus FindGpus() {
   Gpus gpus;
   for (c10::DeviceIndex index = 0; index < c10::cuda::device_count(); ++index) {
     gpus.push_back(std::make_shared<CudaGpu>(index));
-    Log(LogLevel::kInfo, absl::StrCat("may use ", gpus.back()->name()));
   }
   return gpus;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace fovea {
@@ -12,7 +13,10 @@ class Gpu;  // gpu.h
 using Gpus = std::vector<std::shared_ptr<const Gpu>>;
 
 // All that CUDA shows (CUDA_VISIBLE_DEVICES). None in a build without CUDA (no_cuda_gpu.cc), and on
-// a machine without a driver; the log says what was found.
+// a machine without a driver.
 Gpus FindGpus();
+
+// "GPU 0 (NVIDIA H200), GPU 1 (NVIDIA H200)"; "no GPU".
+std::string TextOf(const Gpus& gpus);
 
 }  // namespace fovea

@@ -216,6 +216,7 @@ class Server {
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     const Gpus gpus = FindGpus();
+    Log(LogLevel::kInfo, absl::StrCat("may use ", TextOf(gpus)));
     if (!gpus.empty()) {
       const int at_once = static_cast<int>(gpus.size()) * options_.gpu_batches;
       FOVEA_ASSIGN_OR_RETURN(gpu_scheduler_,

@@ -133,6 +133,7 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     lost: tuple[Server, pathlib.Path], connect
 ):
     server, file = lost
+    assert "may use GPU 0 (fake), GPU 1 (fake)" in "\n".join(server.lines())
     caller = connect(server)
     caller.infer(identity_request(model="on_gpu"))
     caller.infer(identity_request(model="on_cpu"))
@@ -142,9 +143,7 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
         while time.monotonic() < begin + 5:
             caller.infer(identity_request(model="on_gpu"))
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-    assert ("fovea-reason", "device.lost") in tuple(
-        refused.value.trailing_metadata()
-    )
+    assert ("fovea-reason", "device.lost") in tuple(refused.value.trailing_metadata())
     assert server.process.wait(10) == 1
     assert time.monotonic() - begin < 5, "its supervisor waits for no drain delay"
     server.wait_for_log("ending: a GPU is lost until another process is started")
