@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "kernels/cuda/ptx.h"
-#include "kernels/cuda/tile_product.h"
 
 namespace fovea::kernels::cuda {
 
@@ -17,6 +16,11 @@ template <class T>
 inline constexpr bool kOnTensorCores = !std::is_same_v<T, float>;
 
 inline constexpr int kWarpRows = 16;
+
+// Rows in shared memory begin kRowPad elements further apart than they are long, so that those of a
+// fragment fall into different banks.
+template <class T>
+inline constexpr int kRowPad = 16 / sizeof(T);
 
 __device__ __forceinline__ int LaneId() { return static_cast<int>(threadIdx.x % 32); }
 __device__ __forceinline__ int RowOf(int i) { return LaneId() / 4 + 8 * i; }
