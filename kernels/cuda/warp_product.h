@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/ptx.h"
 
 namespace fovea::kernels::cuda {
@@ -25,16 +26,6 @@ inline constexpr int kRowPad = 16 / sizeof(T);
 __device__ __forceinline__ int LaneId() { return static_cast<int>(threadIdx.x % 32); }
 __device__ __forceinline__ int RowOf(int i) { return LaneId() / 4 + 8 * i; }
 __device__ __forceinline__ int ColumnOf(int n, int c) { return 8 * n + LaneId() % 4 * 2 + c; }
-
-// 16 bytes, read and written at once.
-template <class T>
-struct alignas(16) Vector {
-  T at[16 / sizeof(T)];
-};
-template <class T>
-__device__ __forceinline__ const Vector<T>& VectorAt(const T* at) {
-  return *reinterpret_cast<const Vector<T>*>(at);
-}
 
 // The left operand: 16 rows in shared memory, anywhere. Rows are 16-byte aligned.
 template <class T>
@@ -182,7 +173,7 @@ __device__ __forceinline__ void MultiplyWeights(const float (&weights)[kKeyN][4]
 template <class T, class Row>
 __device__ __forceinline__ void CopyRows(const Row& row, int rows, int columns, int padded_columns,
                                          bool vectors, T* to, int to_row) {
-  constexpr int kVector = 16 / sizeof(T);
+  constexpr int kVector = kVectorCount<T>;
   const int threads = static_cast<int>(blockDim.x);
   if (vectors) {
     const int per_row = padded_columns / kVector;

@@ -89,7 +89,7 @@ class NearestBlock {
   // A quad to a key. Those that there are none of, and those with a NaN, have norm 0: what their
   // products are says the rest.
   __device__ void MakeNorms(int tile, const T* keys) {
-    constexpr int kVector = 16 / sizeof(T);
+    constexpr int kVector = cuda::kVectorCount<T>;
     const int padded = tiles_.PaddedKeysIn(tile);
     for (int j = static_cast<int>(threadIdx.x) / 4; j < padded; j += blockDim.x / 4) {
       const T* key = keys + j * tiles_.layout().KeyRow();

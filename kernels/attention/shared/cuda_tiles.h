@@ -252,10 +252,7 @@ class TileBlock {
     if constexpr (kOnTensorCores<T>) {
       *reinterpret_cast<uint32_t*>(to) = Pack<T>(x[0], x[1]);
     } else {
-      struct alignas(8) Pair {
-        float at[2];
-      };
-      *reinterpret_cast<Pair*>(to) = Pair{{x[0], x[1]}};
+      ElementsAt<2>(to) = {{x[0], x[1]}};
     }
   }
 
