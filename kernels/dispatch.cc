@@ -33,13 +33,6 @@ std::optional<Implementation> ForcedByEnvironment() {
   return forced;
 }
 
-std::optional<Implementation> Forced() {
-  const int scoped = scoped_force.load(std::memory_order_relaxed);
-  if (scoped == kFollowEnvironment) return ForcedByEnvironment();
-  if (scoped == kNotForced) return std::nullopt;
-  return static_cast<Implementation>(scoped);
-}
-
 bool Contains(c10::ArrayRef<c10::ScalarType> types, c10::ScalarType type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
@@ -70,6 +63,13 @@ void CheckForcedCanRun(const Capabilities& capabilities, Implementation forced,
 
 }  // namespace
 
+std::optional<Implementation> ForcedImplementation() {
+  const int scoped = scoped_force.load(std::memory_order_relaxed);
+  if (scoped == kFollowEnvironment) return ForcedByEnvironment();
+  if (scoped == kNotForced) return std::nullopt;
+  return static_cast<Implementation>(scoped);
+}
+
 Capabilities::Fast VectorisedOnCpu() {
   static constexpr c10::ScalarType kTypes[] = {c10::kFloat, c10::kBFloat16};
   if (simd::BestIsa() == simd::Isa::kNone) return {.types = {}, .why = "it needs AVX2"};
@@ -98,7 +98,7 @@ std::string_view ImplementationName(Implementation implementation) {
 
 Implementation ChooseImplementation(const Capabilities& capabilities, c10::DeviceType device,
                                     c10::ScalarType type) {
-  if (const std::optional<Implementation> forced = Forced()) {
+  if (const std::optional<Implementation> forced = ForcedImplementation()) {
     if (*forced != Implementation::kReference) {
       CheckForcedCanRun(capabilities, *forced, device, type);
     }

@@ -45,6 +45,9 @@ Capabilities::Fast WrittenInCuda();
 Implementation ChooseImplementation(const Capabilities& capabilities, c10::DeviceType device,
                                     c10::ScalarType type);
 
+// The one that is forced; a call then runs nobody else's code, torch's neither.
+std::optional<Implementation> ForcedImplementation();
+
 // Forces an implementation for this object's lifetime, over the environment's, in all threads; for
 // tests and benchmarks. Not to be nested from several threads.
 class ScopedForcedImplementation {

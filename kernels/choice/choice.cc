@@ -103,16 +103,21 @@ std::optional<std::string> Forced(const std::string& question) {
   return std::nullopt;
 }
 
-size_t Measure(std::span<const Candidate> candidates) {
+double SecondsByTheClock(const std::function<void()>& run) {
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+size_t Measure(std::span<const Candidate> candidates, const Asking& asking) {
   for (const Candidate& candidate : candidates) candidate.run();
   std::vector<double> least(candidates.size(), std::numeric_limits<double>::infinity());
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < candidates.size(); ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      candidates[i].run();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      const double taken =
+          asking.seconds ? asking.seconds(candidates[i].run) : SecondsByTheClock(candidates[i].run);
       // The least: what else the machine does only adds to it.
-      least[i] = std::min(least[i], taken.count());
+      least[i] = std::min(least[i], taken);
     }
   }
   size_t fastest = 0;
@@ -140,11 +145,12 @@ std::optional<size_t> PlaceOf(std::string_view name, std::span<const Candidate> 
 
 }  // namespace
 
-size_t Fastest(const std::string& question, std::span<const Candidate> candidates) {
+size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
+               const Asking& asking) {
   TORCH_INTERNAL_ASSERT(!candidates.empty());
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  const std::string machine = Machine();
+  const std::string machine = Machine() + (asking.device.empty() ? "" : ", " + asking.device);
   const auto answered = [&](size_t place, const char* how) {
     state.answers[question + "\n" + machine] = {question, std::string(candidates[place].name), how};
     return place;
@@ -163,7 +169,8 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   if (const auto remembered = Remembered(machine, question)) {
     if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
   }
-  const size_t place = Measure(candidates);
+  if (!asking.may_measure) return 0;  // not kept: the next that asks may
+  const size_t place = Measure(candidates, asking);
   Remember(machine, question, std::string(candidates[place].name));
   return answered(place, "measured");
 }

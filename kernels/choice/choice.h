@@ -21,10 +21,19 @@ struct Candidate {
   std::function<void()> run;  // what is timed: some tenths of a millisecond
 };
 
+// What a question needs that is not of the processor alone, such as one of a GPU.
+struct Asking {
+  std::string device;  // what an answer holds for besides
+  // Seconds that a run takes; by the clock where none is given.
+  std::function<double(const std::function<void()>& run)> seconds;
+  bool may_measure = true;  // if not, the first candidate is the answer where none is known
+};
+
 // The place in `candidates` of the one that takes least time in turns with the others; the earlier
 // of two that differ by less than 3%. One alone is not measured. Thread-safe: one question is
 // measured at a time. Throws c10::Error where FOVEA_CHOOSE names none of them.
-size_t Fastest(const std::string& question, std::span<const Candidate> candidates);
+size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
+               const Asking& asking = {});
 
 // What a process has been asked so far, in the order of the questions.
 struct Answered {

@@ -1,4 +1,5 @@
-// Reductions over the 32 lanes of a warp; every lane gets the result and must take part.
+// Reductions over the 32 lanes of a warp, or over each four that follow each other (a quad); every
+// lane gets the result, the same bits, and all lanes of the warp must take part.
 #pragma once
 
 namespace fovea::kernels::cuda {
@@ -19,12 +20,27 @@ __device__ __forceinline__ T WarpSum(T value) {
   return WarpReduce(value, [](T a, T b) { return a + b; });
 }
 
-__device__ __forceinline__ float WarpMin(float value) {
-  return WarpReduce(value, [](float a, float b) { return fminf(a, b); });
-}
-
 __device__ __forceinline__ float WarpMax(float value) {
   return WarpReduce(value, [](float a, float b) { return fmaxf(a, b); });
+}
+
+template <class T, class Op>
+__device__ __forceinline__ T QuadReduce(T value, Op op) {
+  value = op(value, __shfl_xor_sync(kAllLanes, value, 1));
+  return op(value, __shfl_xor_sync(kAllLanes, value, 2));
+}
+
+template <class T>
+__device__ __forceinline__ T QuadSum(T value) {
+  return QuadReduce(value, [](T a, T b) { return a + b; });
+}
+
+__device__ __forceinline__ float QuadMin(float value) {
+  return QuadReduce(value, [](float a, float b) { return fminf(a, b); });
+}
+
+__device__ __forceinline__ float QuadMax(float value) {
+  return QuadReduce(value, [](float a, float b) { return fmaxf(a, b); });
 }
 
 }  // namespace fovea::kernels::cuda

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/ptx.h"
-#include "kernels/cuda/tile_product.h"
 
 namespace fovea::kernels::cuda {
 
@@ -18,19 +18,14 @@ inline constexpr bool kOnTensorCores = !std::is_same_v<T, float>;
 
 inline constexpr int kWarpRows = 16;
 
+// Rows in shared memory begin kRowPad elements further apart than they are long, so that those of a
+// fragment fall into different banks.
+template <class T>
+inline constexpr int kRowPad = 16 / sizeof(T);
+
 __device__ __forceinline__ int LaneId() { return static_cast<int>(threadIdx.x % 32); }
 __device__ __forceinline__ int RowOf(int i) { return LaneId() / 4 + 8 * i; }
 __device__ __forceinline__ int ColumnOf(int n, int c) { return 8 * n + LaneId() % 4 * 2 + c; }
-
-// 16 bytes, read and written at once.
-template <class T>
-struct alignas(16) Vector {
-  T at[16 / sizeof(T)];
-};
-template <class T>
-__device__ __forceinline__ const Vector<T>& VectorAt(const T* at) {
-  return *reinterpret_cast<const Vector<T>*>(at);
-}
 
 // The left operand: 16 rows in shared memory, anywhere. Rows are 16-byte aligned.
 template <class T>
@@ -178,7 +173,7 @@ __device__ __forceinline__ void MultiplyWeights(const float (&weights)[kKeyN][4]
 template <class T, class Row>
 __device__ __forceinline__ void CopyRows(const Row& row, int rows, int columns, int padded_columns,
                                          bool vectors, T* to, int to_row) {
-  constexpr int kVector = 16 / sizeof(T);
+  constexpr int kVector = kVectorCount<T>;
   const int threads = static_cast<int>(blockDim.x);
   if (vectors) {
     const int per_row = padded_columns / kVector;

@@ -119,6 +119,28 @@ TEST_F(ChoiceTest, OneAloneIsNotMeasured) {
   EXPECT_EQ(runs_, 0);
 }
 
+TEST_F(ChoiceTest, WhoMayNotMeasureGetsWhatIsKnownOrTheFirst) {
+  const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
+  EXPECT_EQ(Fastest(question_, candidates, {.may_measure = false}), 0);
+  EXPECT_EQ(runs_, 0);
+  EXPECT_EQ(HowAnswered(), "not asked");
+  EXPECT_EQ(Fastest(question_, candidates), 1);
+  EXPECT_EQ(Fastest(question_, candidates, {.may_measure = false}), 1);
+}
+
+TEST_F(ChoiceTest, AnAnswerHoldsForItsDeviceAndItsOwnWayOfTiming) {
+  const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
+  EXPECT_EQ(Fastest(question_, candidates), 1);
+  // Where time goes backwards.
+  const auto seconds = [](const std::function<void()>& run) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    return 1.0 / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  EXPECT_EQ(Fastest(question_, candidates, {.device = "another", .seconds = seconds}), 0);
+  EXPECT_EQ(Fastest(question_, candidates), 1);
+}
+
 TEST_F(ChoiceTest, EqualsAreTheFirst) {
   EXPECT_EQ(Fastest(question_, Taking({{"first", 8}, {"second", 8}})), 0);
 }

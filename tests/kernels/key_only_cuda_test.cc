@@ -51,6 +51,7 @@ class KeyOnlyCudaTest : public testing::Test {
 
   // [batch, tokens, heads, dim]. Checks that nothing past the shared memory and the outputs is
   // written.
+  template <int kVector>
   std::vector<T> RunKernels(const Case& c) {
     const Shape& s = c.shape;
     constexpr int64_t kGuard = 1024;
@@ -59,7 +60,7 @@ class KeyOnlyCudaTest : public testing::Test {
     const int64_t partials_size = s.batch * chunks * s.heads * (s.dim + 2);
     const int64_t context_size = s.batch * s.heads * s.dim;
     const int64_t output_size = s.batch * s.tokens * s.heads * s.dim;
-    std::vector<float> shared(SharedFloats(s.dim) + kGuard, kUntouched);
+    std::vector<float> shared(SharedFloats<kVector>(s.dim) + kGuard, kUntouched);
     std::vector<float> partials(partials_size + kGuard, kUntouched);
     std::vector<float> context(context_size + kGuard, kUntouched);
     std::vector<T> output(output_size + kGuard, T(kUntouched));
@@ -79,7 +80,7 @@ class KeyOnlyCudaTest : public testing::Test {
     job.context = context.data();
     for (int64_t i = 0; i < s.batch * chunks * s.heads; ++i) {
       Block::Run(static_cast<unsigned>(i), kThreads,
-                 [&] { ChunkBlock<T>(job, shared.data()).Run(); });
+                 [&] { ChunkBlock<T, kVector>(job, shared.data()).Run(); });
     }
     for (int64_t i = 0; i < s.batch * s.heads; ++i) {
       Block::Run(static_cast<unsigned>(i), kThreads, [&] { MergeBlock<T>(job); });
@@ -100,7 +101,7 @@ class KeyOnlyCudaTest : public testing::Test {
     product.rows = s.batch * s.tokens * s.heads;
     product.dim = s.dim;
     for (int64_t i = 0; i < (product.rows + kRowsOfBlock - 1) / kRowsOfBlock; ++i) {
-      Block::Run(static_cast<unsigned>(i), kThreads, [&] { ProductBlock<T>(product); });
+      Block::Run(static_cast<unsigned>(i), kThreads, [&] { ProductBlock<T, kVector>(product); });
     }
 
     const auto untouched = [](auto x) { return static_cast<float>(x) == kUntouched; };
@@ -138,9 +139,15 @@ class KeyOnlyCudaTest : public testing::Test {
     return context;
   }
 
+  // An element at a time and, where that divides a head, 16 bytes.
   void ExpectRight(const Case& c) {
+    constexpr int kVector = cuda::kVectorCount<T>;
+    ExpectOutput(c, RunKernels<1>(c));
+    if (c.shape.dim % kVector == 0) ExpectOutput(c, RunKernels<kVector>(c));
+  }
+
+  static void ExpectOutput(const Case& c, const std::vector<T>& output) {
     const Shape& s = c.shape;
-    const std::vector<T> output = RunKernels(c);
     const double tolerance = sizeof(T) == sizeof(float) ? 1e-5 : 2e-2;
     for (int64_t b = 0; b < s.batch; ++b) {
       for (int64_t h = 0; h < s.heads; ++h) {
@@ -174,7 +181,8 @@ TYPED_TEST_SUITE(KeyOnlyCudaTest, Types);
 TYPED_TEST(KeyOnlyCudaTest, AwkwardSizesAreRight) {
   for (const Shape& shape :
        {Shape{1, 1, 1, 1}, Shape{2, 3, 7, 8}, Shape{1, 2, 97, 33}, Shape{1, 1, 257, 64},
-        Shape{2, 2, 260, 48}, Shape{1, 1, 64, 128}, Shape{1, 1, 65, 300}}) {
+        Shape{2, 2, 260, 48}, Shape{1, 1, 64, 128}, Shape{1, 1, 65, 300}, Shape{3, 5, 3, 16},
+        Shape{1, 3, 70, 80}, Shape{1, 1, 5, 1048}}) {
     this->ExpectRight(this->Make(shape));
   }
 }

@@ -29,10 +29,12 @@ class RpCpeCudaTest : public testing::Test {
     constexpr int64_t kBranches = 3;
     const std::vector<T> x = Random(images * channels * height * width, 1.0f);
     const std::vector<T> weights = Random(kBranches * channels * kTaps, 0.3f);
-    const std::vector<float> biases(kBranches * channels, 0.25f);
-    std::vector<float> merged(kCudaFactors * channels);
-    for (int64_t c = 0; c < channels; ++c) {
-      MergeChannel(weights.data(), biases.data(), kBranches, channels, c, merged.data());
+    // Merged; aligned as torch's memory is.
+    std::vector<cuda::Elements<float, 4>> merged((channels * kTaps + 3) / 4);
+    float* const merged_weights = merged[0].at;
+    std::vector<float> merged_biases(channels, 0.25f * kBranches);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      merged_weights[i % (channels * kTaps)] += static_cast<float>(weights[i]);
     }
 
     const auto map_of = [&](auto* data, bool channels_last) {
@@ -43,7 +45,8 @@ class RpCpeCudaTest : public testing::Test {
     for (const bool channels_last : {true, false}) {
       CudaJob<T> job{};
       job.x = map_of(x.data(), channels_last);
-      job.merged = merged.data();
+      job.weights = merged_weights;
+      job.biases = merged_biases.data();
       job.images = images;
       job.channels = channels;
       job.height = height;

@@ -1,4 +1,4 @@
-// Dense attention on CUDA: one launch on the current stream. shared/cuda_online.h has the
+// Dense attention's CUDA kernel: one launch on the current stream. shared/cuda_online.h has the
 // algorithm.
 #include "kernels/attention/dense_attention/cuda_job.h"
 #include "kernels/attention/shared/cuda_online_launch.h"
@@ -6,7 +6,7 @@
 
 namespace fovea::kernels {
 
-void DenseAttentionCuda(const DenseAttentionInputs& in, const at::Tensor& output) {
+void DenseAttentionKernel(const DenseAttentionInputs& in, const at::Tensor& output) {
   const c10::cuda::CUDAGuard device(in.query.device());
   cuda::ForType(in.query.scalar_type(), [&](auto element) {
     using T = decltype(element);

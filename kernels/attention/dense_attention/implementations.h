@@ -29,6 +29,11 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output)
 
 // fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Bias in
 // fp32. Only in builds with nvcc (FOVEA_KERNELS_CUDA).
-void DenseAttentionCuda(const DenseAttentionInputs& in, const at::Tensor& output);
+void DenseAttentionKernel(const DenseAttentionInputs& in, const at::Tensor& output);
+
+// The same by DenseAttentionKernel or, where that was measured to be faster, by torch. Returns
+// `output`, or a tensor that torch has made and that lies in memory alike. Waits for the device
+// where it measures.
+at::Tensor DenseAttentionCuda(const DenseAttentionInputs& in, const at::Tensor& output);
 
 }  // namespace fovea::kernels

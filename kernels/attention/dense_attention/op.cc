@@ -48,7 +48,7 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
       DenseAttentionCpu(in, output);
       break;
     case Implementation::kCuda:
-      FOVEA_CUDA_ONLY(DenseAttentionCuda(in, output));
+      FOVEA_CUDA_ONLY(output = DenseAttentionCuda(in, output));
       break;
   }
   return output;

@@ -7,9 +7,11 @@
 #include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/attention/key_only_attention/cuda_tokens.h"
 #include "kernels/attention/key_only_attention/implementations.h"
+#include "kernels/attention/shared/cuda_tokens.h"
 #include "kernels/cuda/for_type.h"
 
 namespace fovea::kernels {
@@ -19,10 +21,10 @@ using key_only::CudaContextJob;
 using key_only::CudaProductJob;
 using key_only::kThreads;
 
-template <class T>
+template <class T, int kVector>
 __global__ void __launch_bounds__(kThreads) SumChunks(const CudaContextJob<T> job) {
-  extern __shared__ float shared[];
-  key_only::ChunkBlock<T>(job, shared).Run();
+  extern __shared__ __align__(16) float shared[];
+  key_only::ChunkBlock<T, kVector>(job, shared).Run();
 }
 
 template <class T>
@@ -30,9 +32,19 @@ __global__ void __launch_bounds__(kThreads) MergeChunks(const CudaContextJob<T> 
   key_only::MergeBlock<T>(job);
 }
 
-template <class T>
+template <class T, int kVector>
 __global__ void __launch_bounds__(kThreads) Multiply(const CudaProductJob<T> job) {
-  key_only::ProductBlock<T>(job);
+  key_only::ProductBlock<T, kVector>(job);
+}
+
+// Calls run(std::integral_constant<int, kVector>): how many elements of T are moved at once.
+template <class T, class Run>
+void ForVector(bool vectors, const Run& run) {
+  if (vectors) {
+    run(std::integral_constant<int, cuda::kVectorCount<T>>{});
+  } else {
+    run(std::integral_constant<int, 1>{});
+  }
 }
 
 unsigned GridOf(int64_t blocks, const at::Tensor& tensor) {
@@ -60,15 +72,19 @@ void LaunchContext(const at::Tensor& key, const at::Tensor& saliency, float scal
   job.partials = partials.mutable_data_ptr<float>();
   job.context = context.mutable_data_ptr<float>();
 
-  const int64_t bytes = key_only::SharedFloats(key.size(3)) * sizeof(float);
-  constexpr int64_t kAvailable = 48 << 10;  // on every device, without asking
-  TORCH_CHECK(bytes <= kAvailable, "key_only_attention: head_dim ", key.size(3), " needs ", bytes,
-              " bytes of shared memory, there are ", kAvailable,
-              "; FOVEA_FORCE_KERNEL=reference takes any head_dim");
   const int64_t batch = key.size(0);
   const auto stream = at::cuda::getCurrentCUDAStream();
-  SumChunks<T><<<GridOf(batch * job.chunks * job.heads, key), kThreads, bytes, stream>>>(job);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  ForVector<T>(cuda::AreVectorAligned({key, saliency}), [&](auto vector) {
+    constexpr int kVector = decltype(vector)::value;
+    const int64_t bytes = key_only::SharedFloats<kVector>(key.size(3)) * sizeof(float);
+    constexpr int64_t kAvailable = 48 << 10;  // on every device, without asking
+    TORCH_CHECK(bytes <= kAvailable, "key_only_attention: head_dim ", key.size(3), " needs ", bytes,
+                " bytes of shared memory, there are ", kAvailable,
+                "; FOVEA_FORCE_KERNEL=reference takes any head_dim");
+    SumChunks<T, kVector>
+        <<<GridOf(batch * job.chunks * job.heads, key), kThreads, bytes, stream>>>(job);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
   MergeChunks<T><<<GridOf(batch * job.heads, key), kThreads, 0, stream>>>(job);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
@@ -90,8 +106,11 @@ void LaunchProduct(const at::Tensor& value, const at::Tensor& context, const at:
   job.rows = value.size(0) * job.heads * job.tokens;
   job.dim = static_cast<int>(value.size(3));
   const int64_t blocks = (job.rows + key_only::kRowsOfBlock - 1) / key_only::kRowsOfBlock;
-  Multiply<T><<<GridOf(blocks, value), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(job);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  ForVector<T>(cuda::AreVectorAligned({value, output, context}), [&](auto vector) {
+    Multiply<T, decltype(vector)::value>
+        <<<GridOf(blocks, value), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(job);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
 }
 
 }  // namespace

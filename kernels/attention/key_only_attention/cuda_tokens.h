@@ -3,19 +3,21 @@
 //
 // ChunkBlock sums up 256 tokens of one head with an online softmax, reading each key from memory
 // once; its second look finds the tile of 64 in the cache. MergeBlock makes one context of a head's
-// chunks. ProductBlock multiplies. Chunks are of a fixed size, so that results do not depend on the
-// device; a short sequence of few heads fills few multiprocessors.
+// chunks. ProductBlock multiplies. Both read and write kVector elements at once: 16 bytes, which
+// divide head_dim and all strides and addresses, or one element. Chunks are of a fixed size, so
+// that results do not depend on the device; a short sequence of few heads fills few
+// multiprocessors.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/warp.h"
 
 namespace fovea::kernels::key_only {
 
 inline constexpr int kThreads = 128;
-inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kTile = 64;            // tokens between two looks at the softmax's maximum
 inline constexpr int kTokensOfBlock = 256;  // summed up by one ChunkBlock
 inline constexpr int kRowsOfBlock = 64;     // multiplied by one ProductBlock
@@ -47,10 +49,13 @@ struct CudaProductJob {
 };
 
 // Shared memory of a ChunkBlock: a tile's weights, then the sums of groups of tokens.
-inline int64_t SharedFloats(int64_t dim) { return kTile + (dim < kThreads ? kThreads : dim); }
+template <int kVector>
+int64_t SharedFloats(int64_t dim) {
+  return kTile + (dim < kThreads * kVector ? kThreads * kVector : dim);
+}
 
 // One of batch * chunks * heads blocks, heads innermost.
-template <class T>
+template <class T, int kVector>
 class ChunkBlock {
  public:
   __device__ ChunkBlock(const CudaContextJob<T>& job, float* shared)
@@ -62,8 +67,10 @@ class ChunkBlock {
     const int64_t left = job.tokens - first;
     tokens_ = left < kTokensOfBlock ? static_cast<int>(left) : kTokensOfBlock;
     key_ = job.key + batch * job.key_batch + head_ * job.key_head + first * job.key_token;
+    vectors_ = job.dim / kVector;
     // Heads narrower than the block leave threads over: those take tokens of their own.
-    groups_ = job.dim < kThreads ? kThreads / job.dim : 1;
+    groups_ = vectors_ < kThreads ? kThreads / vectors_ : 1;
+    while (lanes_ < 32 && lanes_ < vectors_) lanes_ *= 2;
   }
 
   __device__ void Run() {
@@ -80,20 +87,27 @@ class ChunkBlock {
  private:
   __device__ int Lane() const { return threadIdx.x % 32; }
 
-  // Scaled logits of a tile to where its weights will be, -inf past its tokens. A warp to a token.
+  // Scaled logits of a tile to where its weights will be, -inf past its tokens. lanes_ lanes to a
+  // token.
   __device__ void Logits(const T* key, int count) {
     const float* saliency = job_.saliency + head_ * job_.dim;
     __syncthreads();
+    const int lane = Lane() % lanes_;
 #pragma unroll 4
-    for (int j = threadIdx.x / 32; j < kTile; j += kWarps) {
+    for (int j = threadIdx.x / lanes_; j < kTile; j += kThreads / lanes_) {
       float sum = 0.0f;
       if (j < count) {
-        for (int c = Lane(); c < job_.dim; c += 32) {
-          sum = fmaf(static_cast<float>(key[j * job_.key_token + c]), saliency[c], sum);
+        for (int v = lane; v < vectors_; v += lanes_) {
+          const auto x = cuda::ElementsAt<kVector>(key + j * job_.key_token + v * kVector);
+          const auto s = cuda::ElementsAt<kVector>(saliency + v * kVector);
+#pragma unroll
+          for (int i = 0; i < kVector; ++i) sum = fmaf(static_cast<float>(x.at[i]), s.at[i], sum);
         }
       }
-      sum = cuda::WarpSum(sum);
-      if (Lane() == 0) weights_[j] = j < count ? sum * job_.scale : -INFINITY;
+      for (int offset = lanes_ / 2; offset > 0; offset /= 2) {
+        sum += __shfl_xor_sync(cuda::kAllLanes, sum, offset);
+      }
+      if (lane == 0) weights_[j] = j < count ? sum * job_.scale : -INFINITY;
     }
     __syncthreads();
   }
@@ -130,15 +144,22 @@ class ChunkBlock {
     return logit == -INFINITY ? 0.0f : expf(logit - largest_);
   }
 
-  // A thread has the same channel, and the same group of tokens, in every tile.
+  // A thread has the same channels, and the same group of tokens, in every tile.
   __device__ void AddWeighted(const T* key, int count, float factor) {
-    for (int i = threadIdx.x; i < groups_ * job_.dim; i += kThreads) {
-      const int channel = i % job_.dim;
-      float sum = sums_[i] * factor;
-      for (int j = i / job_.dim; j < count; j += groups_) {
-        sum = fmaf(weights_[j], static_cast<float>(key[j * job_.key_token + channel]), sum);
+    for (int i = threadIdx.x; i < groups_ * vectors_; i += kThreads) {
+      const int channel = i % vectors_ * kVector;
+      auto& place = cuda::ElementsAt<kVector>(sums_ + i * kVector);
+      auto sum = place;
+#pragma unroll
+      for (float& x : sum.at) x *= factor;
+      for (int j = i / vectors_; j < count; j += groups_) {
+        const auto x = cuda::ElementsAt<kVector>(key + j * job_.key_token + channel);
+#pragma unroll
+        for (int c = 0; c < kVector; ++c) {
+          sum.at[c] = fmaf(weights_[j], static_cast<float>(x.at[c]), sum.at[c]);
+        }
       }
-      sums_[i] = sum;
+      place = sum;
     }
   }
 
@@ -161,7 +182,8 @@ class ChunkBlock {
   float* const sums_;
   const T* key_;
   int64_t head_;
-  int tokens_, groups_;
+  int tokens_, groups_, vectors_;
+  int lanes_ = 1;
   float largest_ = -INFINITY;
   float sum_ = 0.0f;
 };
@@ -190,22 +212,36 @@ __device__ void MergeBlock(const CudaContextJob<T>& job) {
   }
 }
 
-// A warp to a row, which is a token of one head.
-template <class T>
+// kRowsOfBlock rows; a row is a token of one head.
+template <class T, int kVector>
 __device__ void ProductBlock(const CudaProductJob<T>& job) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock;
-  for (int r = threadIdx.x / 32; r < kRowsOfBlock && first + r < job.rows; r += kWarps) {
-    const int64_t head = (first + r) % job.heads;
-    const int64_t token = (first + r) / job.heads % job.tokens;
-    const int64_t batch = (first + r) / job.heads / job.tokens;
-    const float* context = job.context + (batch * job.heads + head) * job.dim;
-    const T* value =
-        job.value + batch * job.value_batch + head * job.value_head + token * job.value_token;
-    T* output =
-        job.output + batch * job.output_batch + head * job.output_head + token * job.output_token;
-    for (int c = threadIdx.x % 32; c < job.dim; c += 32) {
-      output[c] = T(static_cast<float>(value[c]) * context[c]);
+  const int64_t left = job.rows - first;
+  const int rows = left < kRowsOfBlock ? static_cast<int>(left) : kRowsOfBlock;
+  const int vectors = job.dim / kVector;
+  // Divided once in 64 bits; what follows is small.
+  const int heads = static_cast<int>(job.heads);
+  const int first_head = static_cast<int>(first % job.heads);
+  const int64_t first_token = first / job.heads % job.tokens;
+  const int64_t first_batch = first / job.heads / job.tokens;
+  for (int i = threadIdx.x; i < rows * vectors; i += kThreads) {
+    const int row = first_head + i / vectors;
+    const int c = i % vectors * kVector;
+    const int head = row % heads;
+    int64_t token = first_token + row / heads;
+    int64_t batch = first_batch;
+    for (; token >= job.tokens; token -= job.tokens) ++batch;
+    const auto value = cuda::ElementsAt<kVector>(
+        job.value + batch * job.value_batch + head * job.value_head + token * job.value_token + c);
+    const auto context =
+        cuda::ElementsAt<kVector>(job.context + (batch * job.heads + head) * job.dim + c);
+    cuda::Elements<T, kVector> out;
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      out.at[j] = T(static_cast<float>(value.at[j]) * context.at[j]);
     }
+    cuda::ElementsAt<kVector>(job.output + batch * job.output_batch + head * job.output_head +
+                              token * job.output_token + c) = out;
   }
 }
 

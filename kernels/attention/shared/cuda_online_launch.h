@@ -8,7 +8,7 @@
 namespace fovea::kernels::cuda {
 
 template <class T, class Job, int kDepth>
-__global__ void __launch_bounds__(kOnlineThreads) OnlineKernel(const __grid_constant__ Job job) {
+__global__ void __launch_bounds__(kTileThreads) OnlineKernel(const __grid_constant__ Job job) {
   extern __shared__ __align__(32) unsigned char shared[];
   OnlineBlock<T, Job, kDepth>(job, shared).Run();
 }
@@ -18,7 +18,7 @@ template <class T, class Job>
 void LaunchOnline(std::string_view op, const Job& job) {
   ForDepth(job.size.dim, [&](auto depth) {
     constexpr int kDepth = decltype(depth)::value;
-    const OnlineLayout<T, Job, kDepth> layout(job.size);
+    const TileLayout<T, Job, kDepth> layout(job.size);
     LaunchBlocks<Job>(op, OnlineKernel<T, Job, kDepth>, job,
                       job.Blocks(layout.rows) * layout.chunks, layout.Threads(), layout.end,
                       job.size.dim);

@@ -1,9 +1,10 @@
 // Token sets that attend each other, as a job of cuda_online.h: dense_attention and
-// static_key_attention.
+// static_key_attention. cuda_nearest.h has a job that selects among them.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
-#include "kernels/attention/shared/cuda_online.h"
+#include "kernels/attention/shared/cuda_tiles.h"
 #include "kernels/attention/shared/cuda_tokens.h"
 
 namespace fovea::kernels::cuda {
@@ -77,5 +78,22 @@ struct TokenSetsJob {
             scale};
   }
 };
+
+// All but the weights' parameters of a job, from an operator's inputs: query, key and value [B, H,
+// N, head_dim], scale and bias.
+template <class Job, class Inputs>
+void SetTokens(const Inputs& in, const at::Tensor& output, Job& job) {
+  using T = std::remove_pointer_t<decltype(job.output.data)>;
+  job.size = SizeOf(in.query.size(3), in.query.size(2), in.key.size(2),
+                    AreVectorAligned({in.query, in.key, in.value, output}));
+  job.query = TokensOf<T>(in.query);
+  job.key = TokensOf<T>(in.key);
+  job.value = TokensOf<T>(in.value);
+  job.output = WritableTokensOf<T>(output);
+  job.bias = LogitBiasOf(in.bias);
+  job.batch = in.query.size(0);
+  job.heads = in.query.size(1);
+  job.scale = static_cast<float>(in.scale);
+}
 
 }  // namespace fovea::kernels::cuda

@@ -37,8 +37,7 @@ class OnlineSoftmax {
       for (int n = 0; n < kN; ++n) {
         largest = fmaxf(largest, fmaxf(logits[n][2 * i], logits[n][2 * i + 1]));
       }
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+      largest = QuadMax(largest);
       const float base = largest == -INFINITY ? 0.0f : largest;
       const float rescale = Exp(largest_[i] - base);
       largest_[i] = largest;
@@ -60,10 +59,7 @@ class OnlineSoftmax {
   }
 
   __device__ float Largest(int i) const { return largest_[i]; }
-  __device__ float Sum(int i) const {
-    const float pair = sum_[i] + __shfl_xor_sync(kAllLanes, sum_[i], 1);
-    return pair + __shfl_xor_sync(kAllLanes, pair, 2);
-  }
+  __device__ float Sum(int i) const { return QuadSum(sum_[i]); }
   // What the output is to be multiplied with in the end.
   __device__ float Factor(int i) const {
     const float sum = Sum(i);

@@ -6,6 +6,7 @@
 // counts the logits at or above the guess and notes the two nearest to it, above and below
 // (Neighbours), which shrinks the bracket that holds every good threshold. The next guess follows
 // Newton's method once, then interpolates; bisection of the numbers' own order bounds the rounds.
+// Where a round costs more than its comparisons, it counts at three guesses: fewer rounds do.
 // Where equal logits straddle the k-th place no threshold counts right: the bracket closes on that
 // value and `ties` says how many of it take part, the first by index.
 #pragma once
@@ -49,18 +50,27 @@ FOVEA_HOST_DEVICE NormalRank RankInNormal(int64_t k, int64_t n) {
 
 // A row's finite logits: how many, their sum, sum of squares, least and largest.
 struct Moments {
-  int64_t count;
-  float sum;
-  float squares;
-  float smallest;
-  float largest;
+  int32_t count = 0;
+  float sum = 0.0f;
+  float squares = 0.0f;
+  float smallest = INFINITY;
+  float largest = -INFINITY;
 };
 
 // What one round of counting finds out about t.
 struct Neighbours {
-  int64_t count;  // logits >= t
-  float above;    // the least of them
-  float below;    // the largest logit < t
+  int32_t count = 0;        // logits >= t
+  float above = INFINITY;   // the least of them
+  float below = -INFINITY;  // the largest logit < t
+
+  FOVEA_HOST_DEVICE void Count(float logit, float t) {
+    if (logit >= t) {
+      ++count;
+      above = fminf(above, logit);
+    } else {
+      below = fmaxf(below, logit);
+    }
+  }
 };
 
 FOVEA_HOST_DEVICE uint32_t BitsOf(float x) {
@@ -81,16 +91,19 @@ FOVEA_HOST_DEVICE float FloatAt(int32_t order) {
   return x;
 }
 
-// The search for one row's threshold. While !Done(): count at Guess(), tell Observe().
+// The search for one row's threshold. While !Done(): count at the guesses, tell Observe().
 class ThresholdSearch {
  public:
+  // Done, and takes nothing.
+  ThresholdSearch() = default;
+
   // Takes min(k, moments.count) logits; k > 0. A row without a finite logit is done, taking none.
   FOVEA_HOST_DEVICE ThresholdSearch(int64_t k, const Moments& moments)
-      : k_(k),
+      : k_(static_cast<int32_t>(k)),
         low_(moments.smallest),
         high_(moments.largest),
         low_count_(moments.count),
-        high_count_(0) {
+        done_(false) {
     if (moments.count <= k) {
       Finish(moments.count == 0 ? INFINITY : moments.smallest, kAllTies);
     } else if (low_ == high_) {
@@ -101,33 +114,41 @@ class ThresholdSearch {
   }
 
   FOVEA_HOST_DEVICE bool Done() const { return done_; }
-  FOVEA_HOST_DEVICE float Guess() const { return guess_; }
   FOVEA_HOST_DEVICE int Rounds() const { return rounds_; }
 
-  FOVEA_HOST_DEVICE void Observe(const Neighbours& at_guess) {
+  // The best guess, or one on either side of it (-1, 1), as far away as a guess is usually off.
+  FOVEA_HOST_DEVICE float Guess(int side = 0) const {
+    return side == 0 ? guess_ : guess_ + static_cast<float>(side) * spread_;
+  }
+
+  // What was found at Guess(), or at Guess(-1), Guess(0) and Guess(1).
+  template <int kGuesses>
+  FOVEA_HOST_DEVICE void Observe(const Neighbours (&found)[kGuesses]) {
     ++rounds_;
-    if (at_guess.count == k_) {
-      Finish(guess_, kAllTies);
-      return;
-    }
-    if (at_guess.count > k_) {
-      low_ = at_guess.above;
-      low_count_ = at_guess.count;
-    } else {
-      high_ = at_guess.below;
-      high_count_ = at_guess.count;
+    for (const Neighbours& at_guess : found) {
+      if (at_guess.count == k_) {
+        Finish(at_guess.above, kAllTies);
+        return;
+      }
+      if (at_guess.count > k_ && at_guess.above > low_) {
+        low_ = at_guess.above;
+        low_count_ = at_guess.count;
+      } else if (at_guess.count < k_ && at_guess.below < high_) {
+        high_ = at_guess.below;
+        high_count_ = at_guess.count;
+      }
     }
     if (low_ == high_) {
       Finish(low_, k_ - high_count_);
     } else {
-      Propose(at_guess.count);
+      Propose(found[kGuesses / 2].count);
     }
   }
 
   // The outcome: logits above Threshold() take part, and of those equal to it the first Ties() by
   // index, which is kAllTies where they need not be counted.
   FOVEA_HOST_DEVICE float Threshold() const { return guess_; }
-  FOVEA_HOST_DEVICE int64_t Ties() const { return ties_; }
+  FOVEA_HOST_DEVICE int32_t Ties() const { return ties_; }
 
  private:
   FOVEA_HOST_DEVICE void MomentSeed(const Moments& moments) {
@@ -138,9 +159,12 @@ class ThresholdSearch {
     const float deviation = sqrtf(variance > 0.0f ? variance : 0.0f);
     rank_width_ = deviation * rank.per_rank;
     SetGuess(mean + deviation * rank.deviations);
+    spread_ = 0.5f * sqrtf(n) * rank_width_;
   }
 
-  FOVEA_HOST_DEVICE void Propose(int64_t count) {
+  // `count`: of logits at or above the best guess of the round.
+  FOVEA_HOST_DEVICE void Propose(int32_t count) {
+    const float between = static_cast<float>(low_count_ - high_count_);
     if (rounds_ >= kInterpolationRounds) {
       const int32_t a = OrderOf(low_);
       const int32_t b = OrderOf(high_);
@@ -149,13 +173,13 @@ class ThresholdSearch {
       SetGuess(high_);
     } else if (low_count_ == k_ + 1) {
       SetGuess(FloatAt(OrderOf(low_) + 1));
-    } else if (rounds_ == 1) {
+    } else if (rounds_ == 1 && (count == low_count_ || count == high_count_)) {
       SetGuess(guess_ + static_cast<float>(count - k_) * rank_width_);
     } else {
-      const float share =
-          static_cast<float>(low_count_ - k_) / static_cast<float>(low_count_ - high_count_);
-      SetGuess(low_ + share * (high_ - low_));
+      SetGuess(low_ + static_cast<float>(low_count_ - k_) / between * (high_ - low_));
     }
+    // Counts of `between` logits that fall where they like are off by half the root of it.
+    spread_ = 0.5f * (high_ - low_) / sqrtf(between);
   }
 
   // Keeps the guess in (low, high], where every one makes progress.
@@ -163,32 +187,29 @@ class ThresholdSearch {
     guess_ = guess > low_ && guess <= high_ ? guess : high_;
   }
 
-  FOVEA_HOST_DEVICE void Finish(float threshold, int64_t ties) {
+  FOVEA_HOST_DEVICE void Finish(float threshold, int32_t ties) {
     guess_ = threshold;
     ties_ = ties;
     done_ = true;
   }
 
-  int64_t k_;
-  float low_;   // a logit; low_count_ > k logits are >= it
-  float high_;  // a logit; high_count_ < k logits are > it
-  int64_t low_count_;
-  int64_t high_count_;
-  float guess_ = 0.0f;
+  int32_t k_ = 0;
+  float low_ = INFINITY;    // a logit; low_count_ > k logits are >= it
+  float high_ = -INFINITY;  // a logit; high_count_ < k logits are > it
+  int32_t low_count_ = 0;
+  int32_t high_count_ = 0;
+  float guess_ = INFINITY;
+  float spread_ = 0.0f;
   float rank_width_ = 0.0f;
-  int64_t ties_ = kAllTies;
+  int32_t ties_ = kAllTies;
   int rounds_ = 0;
-  bool done_ = false;
+  bool done_ = true;
 };
 
-// Whether a logit takes part; `equal_before` logits of lower index equal the threshold too.
-FOVEA_HOST_DEVICE bool Takes(float logit, float threshold, int64_t equal_before, int64_t ties) {
-  return logit > threshold || (logit == threshold && equal_before < ties);
-}
-
-// Its weight, before the sum of all is divided out.
-FOVEA_HOST_DEVICE float Weight(float logit, float largest) {
-  return exp2f((logit - largest) * 1.44269504f);
+// Whether a logit takes no part; `equal_before` logits of lower index equal the threshold too. NaN
+// is not left out, so that it spoils its row.
+FOVEA_HOST_DEVICE bool IsLeftOut(float logit, float threshold, int32_t equal_before, int32_t ties) {
+  return logit < threshold || (logit == threshold && equal_before >= ties);
 }
 
 }  // namespace fovea::kernels::knn

@@ -1,5 +1,6 @@
-// RP-CPE on CUDA, outermost: tensors into raw memory, two launches on the current stream.
-// cuda_convolve.h has the algorithm. Nothing here waits for the device.
+// RP-CPE on CUDA, outermost: tensors into raw memory, one launch on the current stream, after
+// ATen's that merge branches where there are several. cuda_convolve.h has the algorithm. Nothing
+// here waits for the device.
 #include <ATen/Functions.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
@@ -17,14 +18,6 @@ namespace {
 
 using rp_cpe::CudaJob;
 using rp_cpe::kThreads;
-
-template <class W, class B>
-__global__ void __launch_bounds__(kThreads)
-    MergeKernel(const W* weights, const B* biases, int64_t branches, int64_t channels,
-                float* merged) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (c < channels) rp_cpe::MergeChannel(weights, biases, branches, channels, c, merged);
-}
 
 template <int kChannels, class T>
 __global__ void __launch_bounds__(kThreads) StripKernel(const CudaJob<T> job, int64_t strips) {
@@ -56,33 +49,22 @@ bool InPacks(const at::Tensor& t, int64_t channels) {
          whole(reinterpret_cast<intptr_t>(t.const_data_ptr()) / t.element_size());
 }
 
-template <class W, class B>
-void LaunchMerge(const at::Tensor& weights, const at::Tensor& biases, const at::Tensor& merged) {
-  const int64_t channels = weights.size(1);
-  MergeKernel<<<BlocksOf(channels, weights), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      static_cast<const W*>(weights.const_data_ptr()),
-      static_cast<const B*>(biases.const_data_ptr()), weights.size(0), channels,
-      merged.mutable_data_ptr<float>());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+// Of weights or biases, in fp32. One branch, as prepared models have it (merge.h), is read where it
+// lies.
+at::Tensor Merged(const at::Tensor& branches) {
+  if (branches.size(0) == 1 && branches.scalar_type() == at::kFloat) return branches.contiguous();
+  return branches.sum(0, /*keepdim=*/true, at::kFloat);
 }
 
 template <class T>
 void Launch(const RpCpeInputs& in, const at::Tensor& output) {
-  const at::Tensor weights = in.weights.contiguous();
-  const at::Tensor biases = in.biases.contiguous();
-  const at::Tensor merged =
-      at::empty({rp_cpe::kCudaFactors, in.x.size(1)}, in.x.options().dtype(at::kFloat));
-  const bool fp32_weights = weights.scalar_type() == at::kFloat;
-  const bool fp32_biases = biases.scalar_type() == at::kFloat;
-  const auto merge = fp32_weights
-                         ? (fp32_biases ? &LaunchMerge<float, float> : &LaunchMerge<float, T>)
-                         : (fp32_biases ? &LaunchMerge<T, float> : &LaunchMerge<T, T>);
-  merge(weights, biases, merged);
-
+  const at::Tensor weights = Merged(in.weights);
+  const at::Tensor biases = Merged(in.biases);
   CudaJob<T> job{};
   job.x = MapOf(static_cast<const T*>(in.x.const_data_ptr()), in.x);
   job.y = MapOf(static_cast<T*>(output.mutable_data_ptr()), output);
-  job.merged = merged.const_data_ptr<float>();
+  job.weights = weights.const_data_ptr<float>();
+  job.biases = biases.const_data_ptr<float>();
   job.images = in.x.size(0);
   job.channels = in.x.size(1);
   job.height = in.x.size(2);
@@ -92,7 +74,8 @@ void Launch(const RpCpeInputs& in, const at::Tensor& output) {
     constexpr int kChannels = 4;
     const int64_t strips = job.images * job.height *
                            ((job.width + rp_cpe::kStrip - 1) / rp_cpe::kStrip) * job.channels;
-    if (InPacks(in.x, kChannels) && InPacks(output, kChannels)) {
+    const bool packed_weights = reinterpret_cast<intptr_t>(job.weights) % 16 == 0;
+    if (packed_weights && InPacks(in.x, kChannels) && InPacks(output, kChannels)) {
       StripKernel<kChannels>
           <<<BlocksOf(strips / kChannels, in.x), kThreads, 0, stream>>>(job, strips / kChannels);
     } else {

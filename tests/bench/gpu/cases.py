@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import torch
+import torch._dynamo
 import torch.nn.functional as F
 from fovea import ops
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Call = Callable[[], Tensor]
+
+# A form is compiled for each shape and type; past the default, torch would run it uncompiled.
+torch._dynamo.config.recompile_limit = 64
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @dataclasses.dataclass
@@ -25,14 +33,14 @@ def tokens(
     batch: int, heads: int, n: int, dim: int, dtype: torch.dtype
 ) -> list[Tensor]:
     """Query, key and value as views of one QKV tensor."""
-    qkv = torch.randn(batch, n, 3, heads, dim, device="cuda").to(dtype)
+    qkv = torch.randn(batch, n, 3, heads, dim, device=DEVICE).to(dtype)
     return list(qkv.permute(2, 0, 3, 1, 4).unbind(0))
 
 
 def maps(
     batch: int, heads: int, side: int, dim: int, dtype: torch.dtype
 ) -> list[Tensor]:
-    qkv = torch.randn(batch, side, side, 3, heads, dim, device="cuda").to(dtype)
+    qkv = torch.randn(batch, side, side, 3, heads, dim, device=DEVICE).to(dtype)
     return list(qkv.permute(3, 0, 4, 1, 2, 5).unbind(0))
 
 
@@ -95,30 +103,66 @@ def compiled(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return torch.compile(call, dynamic=False)
 
 
+def attention_in_steps(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+
+def by_backend(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    with sdpa_kernel(backend):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+@functools.cache
+def flex_attention() -> Callable[..., Tensor]:
+    from torch.nn.attention.flex_attention import flex_attention as eager
+
+    return compiled(eager)
+
+
+def dense_peers(q: Tensor, k: Tensor, v: Tensor, small: bool) -> dict[str, Call]:
+    """SDPA as it chooses and by each backend, FlexAttention, and what torch.compile makes of the plain form."""
+    peers: dict[str, Call] = {
+        "torch SDPA": lambda: F.scaled_dot_product_attention(q, k, v)
+    }
+    if small:
+        return peers
+    if q.dtype != torch.float32:
+        peers["SDPA by cuDNN"] = lambda: by_backend(SDPBackend.CUDNN_ATTENTION, q, k, v)
+        peers["SDPA by flash"] = lambda: by_backend(SDPBackend.FLASH_ATTENTION, q, k, v)
+    peers["FlexAttention"] = lambda: flex_attention()(q, k, v)
+    if q.shape[2] < 1000:
+        form = compiled(attention_in_steps)
+        peers["torch.compile of the plain form"] = lambda: form(q, k, v)
+    return peers
+
+
 def cases(dtype: torch.dtype, small: bool = False) -> list[Case]:
-    """Shapes of real models; `small`: the least that runs every path, for compute-sanitizer."""
+    """Shapes of real models; `small`: the least that runs every path, for compute-sanitizer.
+
+    Called again, it makes the same cases of other memory.
+    """
     found: list[Case] = []
     # Small: one tile of keys; several, with channels in one chunk and in two; rows of logits that
-    # shared memory does not hold.
+    # registers do not hold.
     sizes = (
-        [(1, 2, 33, 32), (1, 1, 150, 64), (1, 1, 150, 80), (1, 1, 9001, 64)]
+        [(1, 2, 33, 32), (1, 1, 150, 64), (1, 1, 150, 80), (1, 1, 300, 64)]
         if small
         else [(64, 6, 197, 64), (16, 3, 784, 64), (16, 3, 3136, 64)]
     )
     for batch, heads, n, dim in sizes:
         q, k, v = tokens(batch, heads, n, dim, dtype)
         shape = f"B{batch} H{heads} N{n} d{dim}"
-        sdpa: Call = lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v)
+        dense = dense_peers(q, k, v, small)
         top = n // 2
         found.append(
             Case(
                 "dense_attention",
                 shape,
                 lambda q=q, k=k, v=v: ops.dense_attention(q, k, v),
-                {"torch SDPA": sdpa},
+                dense,
             )
         )
-        peers: dict[str, Call] = {"torch SDPA (dense)": sdpa}
+        peers = {f"{name} (dense)": call for name, call in dense.items()}
         if n < 1000:
             peers["published form"] = lambda q=q, k=k, v=v, top=top: published_knn(
                 q, k, v, top
@@ -148,7 +192,7 @@ def cases(dtype: torch.dtype, small: bool = False) -> list[Case]:
                 },
             )
         )
-        static = torch.randn(heads, n, dim, device="cuda").to(dtype)
+        static = torch.randn(heads, n, dim, device=DEVICE).to(dtype)
         found.append(
             Case(
                 "static_key_attention",
@@ -204,7 +248,7 @@ def cases(dtype: torch.dtype, small: bool = False) -> list[Case]:
         )
     batch, heads, side, dim = (1, 2, 5, 32) if small else (64, 6, 14, 64)
     q, _, v = tokens(batch, heads, side * side, dim, dtype)
-    weight = (torch.randn(heads * side * side, dim, 3, 3, device="cuda") * 0.05).to(
+    weight = (torch.randn(heads * side * side, dim, 3, 3, device=DEVICE) * 0.05).to(
         dtype
     )
     found.append(
@@ -223,7 +267,7 @@ def cases(dtype: torch.dtype, small: bool = False) -> list[Case]:
     )
     for n in [300] if small else [3136, 16384, 65536]:
         _, key, value = tokens(1 if small else 16, 1, n, 64, dtype)
-        saliency = torch.randn(1, 64, device="cuda").to(dtype)
+        saliency = torch.randn(1, 64, device=DEVICE).to(dtype)
         found.append(
             Case(
                 "key_only_attention",
@@ -239,17 +283,19 @@ def cases(dtype: torch.dtype, small: bool = False) -> list[Case]:
     for channels, side in (
         [(40, 6)] if small else [(512, 56), (1024, 28), (1280, 14), (2048, 7)]
     ):
-        x = torch.randn(1 if small else 16, channels, side, side, device="cuda").to(
+        x = torch.randn(1 if small else 16, channels, side, side, device=DEVICE).to(
             dtype
         )
         x = x.contiguous(memory_format=torch.channels_last)
-        w4 = (torch.randn(4, channels, 3, 3, device="cuda") * 0.1).to(dtype)
-        b4 = torch.randn(4, channels, device="cuda").to(dtype)
+        w4 = (torch.randn(4, channels, 3, 3, device=DEVICE) * 0.1).to(dtype)
+        b4 = torch.randn(4, channels, device=DEVICE).to(dtype)
+        # As a prepared model has them: merged, in fp32.
+        w1, b1 = (t.float().sum(0, keepdim=True) for t in (w4, b4))
         found.append(
             Case(
                 "rp_cpe",
                 f"B{x.shape[0]} C{channels} {side}x{side} NHWC",
-                lambda x=x, w=w4, b=b4: ops.rp_cpe(x, w, b),
+                lambda x=x, w=w1, b=b1: ops.rp_cpe(x, w, b),
                 {
                     "four branches of conv2d": lambda x=x, w=w4, b=b4, c=channels: (
                         x

@@ -41,7 +41,7 @@ template <class T, class Job>
 void RunOnline(const Job& job) {
   cuda::ForDepth(job.size.dim, [&](auto depth) {
     constexpr int kDepth = decltype(depth)::value;
-    const cuda::OnlineLayout<T, Job, kDepth> layout(job.size);
+    const cuda::TileLayout<T, Job, kDepth> layout(job.size);
     const int64_t blocks = job.Blocks(layout.rows) * layout.chunks;
     for (int64_t i = 0; i < blocks; ++i) {
       SharedMemory shared(layout.end);
