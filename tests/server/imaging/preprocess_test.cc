@@ -69,8 +69,8 @@ TEST_F(Preprocess, AFileBecomesTheModelsPixels) {
   ASSERT_TRUE(Run(ReadImage("orientation_6.png")).ok());
   const std::vector<uint8_t> upright = testing::ReadPixels("orientation_6.png");
   std::vector<uint8_t> expected(out_.size());
-  ResampleReference(upright.data(), 23, 29, PlanResize(23, 29, kSmall), kSmall.interpolation,
-                    expected.data());
+  ResampleReference(upright.data(), 23, 29, SourceBox::Whole(23, 29), PlanResize(23, 29, kSmall),
+                    kSmall.interpolation, expected.data());
   EXPECT_EQ(out_, expected);
   EXPECT_EQ(budget_.held(), 0);
 }

@@ -83,7 +83,7 @@ def test_preprocessing_equals_timms(
         image = Image.fromarray(picture(height, width))
         image.save(file, compress_level=1)
         lines.append(
-            f"preprocess {size[0]} {size[1]} {ours} {crop} {interpolation} {file}"
+            f"preprocess {size[0]} {size[1]} {ours} {crop} {interpolation} exact {file}"
         )
         expected.append(transform(image).permute(1, 2, 0).numpy())
     actual = np.frombuffer(dump(*lines), np.uint8).reshape(-1, *size, 3)
@@ -102,7 +102,7 @@ def test_preprocessing_equals_torchvisions_resize_and_crop(tmp_path: pathlib.Pat
         file = tmp_path / f"{height}x{width}.png"
         image = Image.fromarray(picture(height, width))
         image.save(file, compress_level=1)
-        lines.append(f"preprocess 224 224 shortest 0.875 bilinear {file}")
+        lines.append(f"preprocess 224 224 shortest 0.875 bilinear exact {file}")
         expected.append(np.asarray(transform(image)))
     actual = np.frombuffer(dump(*lines), np.uint8).reshape(-1, 224, 224, 3)
     assert np.array_equal(actual, np.stack(expected))
