@@ -69,6 +69,20 @@ TEST_P(ResampleOnEveryTarget, EqualsTheReferenceToTheBit) {
   }
 }
 
+TEST_P(ResampleOnEveryTarget, EqualsTheReferenceOnAPartOfTheSource) {
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const std::vector<uint8_t> rgb = RandomPixels(53, 37);
+  for (const SourceBox& box : {SourceBox{0, 0, 52.125, 36.5}, SourceBox{0.875, 0.5, 52.125, 36.5},
+                               SourceBox{0, 0.25, 53, 36.75}, SourceBox{3.5, 7, 40.25, 24}}) {
+    for (const ResizePlan& plan : {ResizePlan{20, 18, 2, 3, 17, 11}, {24, 24, 0, 0, 24, 24}}) {
+      std::vector<uint8_t> expected(plan.bytes()), actual(plan.bytes());
+      ResampleReference(rgb.data(), 53, 37, box, plan, Interpolation::kBicubic, expected.data());
+      Resample(rgb.data(), 53, 37, box, plan, Interpolation::kBicubic, actual.data());
+      EXPECT_EQ(actual, expected) << box.top << " " << box.left << " " << plan.resized_width;
+    }
+  }
+}
+
 std::vector<int64_t> Targets() {
   std::vector<int64_t> targets;
   for (int64_t left = hwy::SupportedTargets(); left != 0; left &= left - 1)

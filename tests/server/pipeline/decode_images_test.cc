@@ -196,9 +196,15 @@ TEST(ImagesToDecodeTest, KnowTheSizesOfFilesFromTheirFirstBytes) {
   ASSERT_EQ(images.work.size(), 3u);
   EXPECT_EQ(images.work[0].kind, ImageKind::kProgressiveJpeg);
   EXPECT_EQ(images.work[0].amount, 12'000'000);
+  EXPECT_EQ(images.work[0].halvings, 0);
   EXPECT_EQ(images.work[1].kind, ImageKind::kUnknown);
   EXPECT_EQ(images.work[1].amount, 8);
   EXPECT_EQ(images.work[2].kind, ImageKind::kUnknown);
+  // 4000 x 3000, of which the model sees 256 rows.
+  const ImagesToDecode fast(input, {.fast_decode = true});
+  EXPECT_EQ(fast.work[0].halvings, 2);
+  EXPECT_EQ(fast.work[0].amount, 12'000'000);
+  EXPECT_EQ(fast.work[1].halvings, 0);
 }
 
 }  // namespace
