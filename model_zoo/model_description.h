@@ -68,6 +68,7 @@ struct Preprocessing {
   // kFit: the shorter side becomes shorter_side, or as much less as keeps the longer one from being
   // more than longer_side, or than what the model's sizes hold. 0: as large as they hold.
   int64_t shorter_side = 0, longer_side = 0;
+  bool fast_decode = false;  // large JPEGs may be decoded at a smaller scale
   std::array<float, 3> mean = {0.485f, 0.456f, 0.406f};
   std::array<float, 3> std = {0.229f, 0.224f, 0.225f};
 

@@ -97,6 +97,7 @@ json ToJson(const Preprocessing& preprocessing) {
           {"crop_fraction", preprocessing.crop_fraction},
           {"shorter_side", preprocessing.shorter_side},
           {"longer_side", preprocessing.longer_side},
+          {"fast_decode", preprocessing.fast_decode},
           {"mean", preprocessing.mean},
           {"std", preprocessing.std}};
 }
@@ -211,6 +212,7 @@ Preprocessing PreprocessingFromJson(std::string_view text) try {
   object.at("crop_fraction").get_to(preprocessing.crop_fraction);
   object.at("shorter_side").get_to(preprocessing.shorter_side);
   object.at("longer_side").get_to(preprocessing.longer_side);
+  object.at("fast_decode").get_to(preprocessing.fast_decode);
   object.at("mean").get_to(preprocessing.mean);
   object.at("std").get_to(preprocessing.std);
   for (const ResizeMode mode : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {

@@ -19,8 +19,8 @@ ModelDescription DescriptionFromJson(std::string_view text);
 // What DescriptionFromJson reads as `description`; the name of a model is left out.
 std::string DescriptionToJson(const ModelDescription& description);
 
-// {"resize_mode", "interpolation", "crop_fraction", "shorter_side", "longer_side", "mean", "std"},
-// all of them. Anything else is a c10::ValueError.
+// {"resize_mode", "interpolation", "crop_fraction", "shorter_side", "longer_side", "fast_decode",
+// "mean", "std"}, all of them. Anything else is a c10::ValueError.
 Preprocessing PreprocessingFromJson(std::string_view text);
 std::string PreprocessingToJson(const Preprocessing& preprocessing);
 

@@ -30,6 +30,7 @@ struct PreprocessingOverride {
   std::optional<int64_t> shorter_side, longer_side;
   std::optional<std::array<float, 3>> mean;
   std::optional<std::array<float, 3>> std;
+  bool fast_decode = false;
 
   // The published preprocessing of a backbone with these changes.
   models::Preprocessing AppliedTo(models::Preprocessing published) const;

@@ -43,6 +43,7 @@ absl::Status InRangeOrZero(const SpecOrigin& origin, const char* field, T value,
 PreprocessingOverride ToPreprocessing(const v1::Preprocessing& message, const SpecOrigin& origin,
                                       SpecErrors& errors) {
   PreprocessingOverride to;
+  to.fast_decode = message.fast_decode();
   switch (message.resize_mode()) {
     case v1::Preprocessing::SHORTEST_EDGE:
       to.resize_mode = models::ResizeMode::kShortestEdge;

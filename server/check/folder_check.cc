@@ -83,6 +83,7 @@ CheckedFolder CheckModelFolder(const ModelFolders& folders, const fs::path& path
     for (const VersionFolderContents& version : model.versions) check(version);
     return checked;
   }
+  checked.fast_decode = model.spec.preprocessing.fast_decode;
   const absl::StatusOr<std::vector<int64_t>> served = ServedVersions(model);
   if (!served.ok()) {
     if (!model.versions.empty()) Add(checked, served.status());

@@ -24,6 +24,7 @@ struct Finding {
 struct CheckedFolder {
   std::filesystem::path path;
   std::vector<int64_t> versions;  // that the folder's policy serves; none where it cannot be read
+  bool fast_decode = false;       // its JPEGs are not decoded as Pillow does
   std::vector<Finding> findings;
 };
 

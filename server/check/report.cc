@@ -19,7 +19,8 @@ std::string ReportText(const std::vector<CheckedFolder>& folders) {
     }
     if (!folder.findings.empty()) continue;
     absl::StrAppend(&text, path, ": ok (version", folder.versions.size() == 1 ? " " : "s ",
-                    absl::StrJoin(folder.versions, ", "), ")\n");
+                    absl::StrJoin(folder.versions, ", "), ")",
+                    folder.fast_decode ? ", fast_decode" : "", "\n");
   }
   return text;
 }
@@ -42,6 +43,7 @@ std::string ReportJson(const std::vector<CheckedFolder>& folders) {
     list.push_back({{"path", folder.path.string()},
                     {"ok", folder.findings.empty()},
                     {"versions", folder.versions},
+                    {"fast_decode", folder.fast_decode},
                     {"findings", std::move(findings)}});
   }
   const ordered_json document = {{"ok", all_ok}, {"folders", std::move(list)}};

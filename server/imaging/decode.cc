@@ -11,7 +11,7 @@ absl::StatusOr<RgbImage> DecodeStored(Bytes encoded, const ImageInfo& info,
                                       const DecodeOptions& options) {
   switch (info.format) {
     case ImageFormat::kJpeg:
-      return DecodeJpeg(encoded, info);
+      return DecodeJpeg(encoded, info, options);
     case ImageFormat::kPng:
       return DecodePng(encoded, info, options);
     case ImageFormat::kWebp:

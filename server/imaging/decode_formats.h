@@ -5,7 +5,8 @@
 
 namespace fovea {
 
-absl::StatusOr<RgbImage> DecodeJpeg(Bytes encoded, const ImageInfo& info);
+absl::StatusOr<RgbImage> DecodeJpeg(Bytes encoded, const ImageInfo& info,
+                                    const DecodeOptions& options);
 absl::StatusOr<RgbImage> DecodePng(Bytes encoded, const ImageInfo& info,
                                    const DecodeOptions& options);
 absl::StatusOr<RgbImage> DecodeWebp(Bytes encoded, const ImageInfo& info,

@@ -25,27 +25,30 @@ int Step(const ImagingWork& work) {
   return static_cast<int>(std::ceil(std::exp2(std::ceil(std::log2(kilo) * 4) / 4)));
 }
 
-size_t Index(ImageKind kind) { return static_cast<size_t>(kind); }
-
 }  // namespace
 
+const LatencyModel& ImagingTimes::CurveOf(const ImagingWork& work) const {
+  return curves_[work.halvings][static_cast<size_t>(work.kind)];
+}
+
 void ImagingTimes::Record(const ImagingWork& work, Nanos took, Nanos now) {
-  curves_[Index(work.kind)].Record(Step(work), std::min(took, kLongest), now);
+  curves_[work.halvings][static_cast<size_t>(work.kind)].Record(Step(work),
+                                                                std::min(took, kLongest), now);
 }
 
 Nanos ImagingTimes::Fast(const ImagingWork& work) const {
-  const LatencyModel& curve = curves_[Index(work.kind)];
+  const LatencyModel& curve = CurveOf(work);
   const int step = Step(work);
   // Above what was measured the fast reading is a constant.
   return step > curve.most() ? curve.Typical(step) : curve.Fast(step);
 }
 
 Nanos ImagingTimes::Typical(const ImagingWork& work) const {
-  return curves_[Index(work.kind)].Typical(Step(work));
+  return CurveOf(work).Typical(Step(work));
 }
 
 Nanos ImagingTimes::Slow(const ImagingWork& work) const {
-  const LatencyModel& curve = curves_[Index(work.kind)];
+  const LatencyModel& curve = CurveOf(work);
   const int step = Step(work);
   // Below what was measured the slow reading is a constant, which for a thumbnail among
   // photographs would be far off.
@@ -53,7 +56,7 @@ Nanos ImagingTimes::Slow(const ImagingWork& work) const {
 }
 
 bool ImagingTimes::Trusted(const ImagingWork& work, Nanos now) const {
-  const LatencyModel& curve = curves_[Index(work.kind)];
+  const LatencyModel& curve = CurveOf(work);
   return curve.Trusted(now) && Step(work) <= kReach * curve.most();
 }
 

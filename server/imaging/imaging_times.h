@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "server/core/clock.h"
+#include "server/imaging/jpeg_scale.h"
 #include "server/scheduler/latency_model.h"
 
 namespace fovea {
@@ -27,9 +28,13 @@ struct ImagingWork {
   ImageKind kind = ImageKind::kUnknown;
   // Pixels; bytes of a kUnknown; of kResults what is computed for the pixels, or images.
   int64_t amount = 0;
+  // Of the sides of a JPEG (jpeg_scale.h). Its pixels are those of the file all the same: how long
+  // its codes take to read goes by them.
+  int halvings = 0;
 };
 
-// Not thread-safe. A latency curve for each kind, by the amount in steps of a quarter octave.
+// Not thread-safe. A latency curve for each kind and each number of halvings, whose times are not
+// proportional to each other, by the amount in steps of a quarter octave.
 // Between measured amounts it is interpolated, outside of them taken to be proportional but for a
 // part that every image takes: decoders pass over every pixel, and what is left is resized to one
 // size.
@@ -47,7 +52,10 @@ class ImagingTimes {
   bool Trusted(const ImagingWork& work, Nanos now) const;
 
  private:
-  std::array<LatencyModel, kImageKinds> curves_;
+  using Curves = std::array<LatencyModel, kImageKinds>;
+  const LatencyModel& CurveOf(const ImagingWork& work) const;
+
+  std::array<Curves, kMaxHalvings + 1> curves_;  // by halvings and kind
 };
 
 }  // namespace fovea

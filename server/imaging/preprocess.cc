@@ -8,7 +8,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/exif.h"
 #include "server/imaging/codec_status.h"
+#include "server/imaging/jpeg_scale.h"
 #include "server/imaging/probe.h"
 #include "server/imaging/probe_formats.h"
 #include "server/imaging/resample.h"
@@ -17,11 +19,19 @@
 namespace fovea {
 namespace {
 
-absl::StatusOr<ResizedImage> ResizeAndCrop(std::span<const uint8_t> rgb, int64_t height,
-                                           int64_t width, const PreprocessSpec& spec) {
-  const ResizePlan plan = PlanResize(height, width, spec);
-  ResizedImage image{.transform = {.source_height = height,
-                                   .source_width = width,
+// Pixels, and where in them the caller's image lies.
+struct SourcePixels {
+  std::span<const uint8_t> rgb;  // [height, width, 3]
+  int64_t height = 0, width = 0;
+  SourceBox box;
+};
+
+// `size`: of the caller's image, which may have been decoded smaller.
+absl::StatusOr<ResizedImage> ResizeAndCrop(const SourcePixels& from, const ImageSize& size,
+                                           const PreprocessSpec& spec) {
+  const ResizePlan plan = PlanResize(size.height, size.width, spec);
+  ResizedImage image{.transform = {.source_height = size.height,
+                                   .source_width = size.width,
                                    .resized_height = plan.resized_height,
                                    .resized_width = plan.resized_width,
                                    .top = plan.top,
@@ -33,7 +43,8 @@ absl::StatusOr<ResizedImage> ResizeAndCrop(std::span<const uint8_t> rgb, int64_t
                      .size = plan.size};
   FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
     image.rgb.resize(plan.bytes());
-    Resample(rgb.data(), height, width, plan, spec.interpolation, image.rgb.data());
+    Resample(from.rgb.data(), from.height, from.width, from.box, plan, spec.interpolation,
+             image.rgb.data());
     return {};
   }));
   return image;
@@ -86,7 +97,7 @@ struct OpenedImage {
 
 absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& limits,
                                  const ImagingResources& resources,
-                                 absl::FunctionRef<int64_t(const ImageInfo& info)> further_bytes,
+                                 absl::FunctionRef<int64_t(const ImageInfo& info)> bytes_for,
                                  Nanos* waited) {
   const int64_t gathered = GatherBytes(file);
   FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(file.size())));
@@ -94,7 +105,7 @@ absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& 
   FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered, waited));
   FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
   FOVEA_ASSIGN_OR_RETURN(image.info, ProbeImage(image.encoded, limits));
-  const int64_t more = image.info.decode_bytes + further_bytes(image.info);
+  const int64_t more = bytes_for(image.info);
   FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(file.size()) + more));
   if (image.hold.TryGrow(more)) return image;
   // It waits for the whole, and holds nothing meanwhile.
@@ -105,7 +116,10 @@ absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& 
   return image;
 }
 
-int64_t NothingFurther(const ImageInfo& /*info*/) { return 0; }
+ImageSize UprightSize(const ImageInfo& info) {
+  return TurnOf(info.orientation).transposed ? ImageSize{info.width, info.height}
+                                             : ImageSize{info.height, info.width};
+}
 
 }  // namespace
 
@@ -113,8 +127,11 @@ absl::StatusOr<DecodedImage> DecodeUpright(
     const ScatteredBytes& file, const ImagingOptions& options, const ImagingResources& resources,
     absl::FunctionRef<int64_t(const ImageInfo& info)> further_bytes) {
   Nanos waited = 0;
+  const auto bytes_for = [&](const ImageInfo& info) {
+    return info.decode_bytes + further_bytes(info);
+  };
   FOVEA_ASSIGN_OR_RETURN(OpenedImage opened,
-                         Open(file, options.limits, resources, further_bytes, &waited));
+                         Open(file, options.limits, resources, bytes_for, &waited));
   FOVEA_ASSIGN_OR_RETURN(RgbImage pixels, DecodeImage(opened.encoded, opened.info, options.decode));
   return DecodedImage{std::move(pixels), std::move(opened.hold)};
 }
@@ -134,12 +151,20 @@ absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const P
                   .preprocess = decoded != 0 ? end - decoded : 0,
                   .decoded = decoded != 0 ? decoded : kNever};
   };
+  DecodeOptions decode = options.decode;
+  const auto bytes_for = [&](const ImageInfo& info) {
+    decode.halvings = HalvingsFor(info, spec);
+    return DecodeBytes(info, decode.halvings);
+  };
   FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened,
-                         Open(file, options.limits, resources, NothingFurther, &waited));
-  FOVEA_ASSIGN_OR_RETURN(const RgbImage image,
-                         DecodeImage(opened.encoded, opened.info, options.decode));
+                         Open(file, options.limits, resources, bytes_for, &waited));
+  FOVEA_ASSIGN_OR_RETURN(const RgbImage image, DecodeImage(opened.encoded, opened.info, decode));
   decoded = clock.Now();
-  return ResizeAndCrop(image.bytes(), image.height, image.width, spec);
+  return ResizeAndCrop({.rgb = image.bytes(),
+                        .height = image.height,
+                        .width = image.width,
+                        .box = DecodedBox(opened.info, decode.halvings)},
+                       UprightSize(opened.info), spec);
 }
 
 absl::StatusOr<ResizedImage> ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
@@ -162,8 +187,11 @@ absl::StatusOr<ResizedImage> ResizeRgb(const ScatteredBytes& rgb, int64_t height
   std::vector<std::byte> storage;
   Bytes whole;
   FOVEA_RETURN_IF_ERROR(Gather(rgb, &storage, &whole));
-  return ResizeAndCrop({reinterpret_cast<const uint8_t*>(whole.data()), whole.size()}, height,
-                       width, spec);
+  return ResizeAndCrop({.rgb = {reinterpret_cast<const uint8_t*>(whole.data()), whole.size()},
+                        .height = height,
+                        .width = width,
+                        .box = SourceBox::Whole(height, width)},
+                       {height, width}, spec);
 }
 
 }  // namespace fovea

@@ -40,9 +40,11 @@ struct ImagingResources {
 };
 
 // Decodes a JPEG, PNG or WebP file, turns it upright, resizes and crops it. Bit-equal to Pillow's
-// decoding, ImageOps.exif_transpose and timm's evaluation transform. Works on the calling thread,
-// which holds nothing of the budget; the result is not of the budget. Thread-safe. `spec` passes
-// CheckPreprocessSpec. `durations` may be null. Errors: those of ProbeImage and DecodeImage;
+// decoding, ImageOps.exif_transpose and timm's evaluation transform; where `spec` has fast_decode
+// and HalvingsFor says so, to Image.draft and a resize of DecodedBox instead. The transform is of
+// the caller's image in both cases, and the limits are those of its header. Works on the calling
+// thread, which holds nothing of the budget; the result is not of the budget. Thread-safe. `spec`
+// passes CheckPreprocessSpec. `durations` may be null. Errors: those of ProbeImage and DecodeImage;
 // RESOURCE_EXHAUSTED image.too_large_to_decode where the whole budget would not do if the file came
 // in pieces (whether it does is chance); DEADLINE_EXCEEDED queue.expired where the memory was not
 // to be had in time, CANCELLED queue.cancelled where the request was cancelled meanwhile;
@@ -58,8 +60,8 @@ struct DecodedImage {
   MemoryBudget::Hold memory;
 };
 
-// Decodes alone, with DecodeAndResize's contract. `further_bytes`: that its caller will take for an
-// image with such a header, held with the rest.
+// Decodes alone, whole whatever a model's fast_decode, with DecodeAndResize's contract.
+// `further_bytes`: that its caller will take for an image with such a header, held with the rest.
 absl::StatusOr<DecodedImage> DecodeUpright(
     const ScatteredBytes& file, const ImagingOptions& options, const ImagingResources& resources,
     absl::FunctionRef<int64_t(const ImageInfo& info)> further_bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/imaging/jpeg_scale.h"
 #include "server/imaging/png_chunks.h"
 #include "server/imaging/probe_formats.h"
 
@@ -34,33 +35,9 @@ int64_t PrefixCodeBytes(int64_t pixels) {
   return std::min(limits::kMiB + 32 * pixels, 32 * limits::kMiB);
 }
 
-// The bytes that decoding `info` holds at its peak, from the decoders' own allocations.
-int64_t DecodeBytes(const ImageInfo& info) {
-  int64_t per_pixel = 3;  // the result
-  int64_t fixed = kDecoderBytes;
-  switch (info.format) {
-    case ImageFormat::kJpeg:
-      if (info.components == 4) per_pixel += 4;  // CMYK before it is converted
-      // Every coefficient of the image (16 bits, no subsampling assumed) is kept until the last
-      // scan.
-      if (info.scans > 1) per_pixel += 2 * info.components;
-      break;
-    case ImageFormat::kPng:
-      // A row at a time; where it is interlaced, and may be transparent, all of it as RGBA.
-      if (info.scans > 1) per_pixel += 4;
-      break;
-    case ImageFormat::kWebp:
-      if (info.components == 4) per_pixel += 4;  // RGBA before the background is put behind it
-      if (info.lossless) {
-        per_pixel += 4;  // libwebp's own picture
-        fixed += PrefixCodeBytes(info.pixels());
-      }
-      break;
-  }
-  if (info.orientation != 1) per_pixel += 3;
-  // Sides are padded to whole blocks of at most 32 pixels; libwebp keeps some 45 rows besides.
-  const int64_t padding = 48 * (int64_t{info.width} + info.height + 32);
-  return (info.pixels() + padding) * per_pixel + fixed;
+// Sides are padded to whole blocks of at most 32 pixels; libwebp keeps some 45 rows besides.
+int64_t PaddedPixels(int64_t height, int64_t width) {
+  return height * width + 48 * (width + height + 32);
 }
 
 absl::StatusOr<ImageInfo> ProbeByMagic(Bytes encoded, const ImageLimits& limits) {
@@ -78,6 +55,37 @@ absl::StatusOr<ImageInfo> ProbeByMagic(Bytes encoded, const ImageLimits& limits)
 }
 
 }  // namespace
+
+// From the decoders' own allocations.
+int64_t DecodeBytes(const ImageInfo& info, int halvings) {
+  int64_t per_pixel = 3;  // the result
+  int64_t per_stored_pixel = 0;
+  int64_t fixed = kDecoderBytes;
+  switch (info.format) {
+    case ImageFormat::kJpeg:
+      if (info.components == 4) per_pixel += 4;  // CMYK before it is converted
+      // Every coefficient of the image (16 bits, no subsampling assumed) is kept until the last
+      // scan.
+      if (info.scans > 1) per_stored_pixel += 2 * info.components;
+      break;
+    case ImageFormat::kPng:
+      // A row at a time; where it is interlaced, and may be transparent, all of it as RGBA.
+      if (info.scans > 1) per_pixel += 4;
+      break;
+    case ImageFormat::kWebp:
+      if (info.components == 4) per_pixel += 4;  // RGBA before the background is put behind it
+      if (info.lossless) {
+        per_pixel += 4;  // libwebp's own picture
+        fixed += PrefixCodeBytes(info.pixels());
+      }
+      break;
+  }
+  if (info.orientation != 1) per_pixel += 3;
+  return PaddedPixels(info.height, info.width) * per_stored_pixel +
+         PaddedPixels(DecodedSide(info.height, halvings), DecodedSide(info.width, halvings)) *
+             per_pixel +
+         fixed;
+}
 
 std::optional<ImageInfo> PeekImage(Bytes beginning) {
   if (StartsWith(beginning, 0, kJpegMagic)) return PeekJpeg(beginning);
@@ -133,7 +141,7 @@ absl::StatusOr<ImageInfo> ProbeImage(Bytes encoded, const ImageLimits& limits) {
                                           limits.max_encoded_bytes, " are accepted"));
   }
   FOVEA_ASSIGN_OR_RETURN(ImageInfo info, ProbeByMagic(encoded, limits));
-  info.decode_bytes = DecodeBytes(info);
+  info.decode_bytes = DecodeBytes(info, /*halvings=*/0);
   return info;
 }
 

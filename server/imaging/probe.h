@@ -31,6 +31,10 @@ namespace fovea {
 //                      image.too_many_scans, image.metadata_too_large
 absl::StatusOr<ImageInfo> ProbeImage(Bytes encoded, const ImageLimits& limits);
 
+// What decoding `info` holds at its peak, its sides halved so many times (ImageInfo::decode_bytes
+// is of none).
+int64_t DecodeBytes(const ImageInfo& info, int halvings);
+
 // What the first bytes of a file tell: its format, sides and, for a JPEG, whether it is progressive
 // (`scans` is 2 then, 1 otherwise); the other fields are left alone. Nothing where they do not
 // reach so far or make no sense, which is for ProbeImage to say. Thread-safe.

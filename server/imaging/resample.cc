@@ -17,11 +17,11 @@ namespace {
 // The source's rows, filtered along x and cut to the window's columns. Rows are asked for in order.
 class RowSource {
  public:
-  RowSource(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
+  RowSource(const uint8_t* rgb, int64_t height, const SourceAxis& columns, const ResizePlan& plan,
             Interpolation interpolation, int64_t most_rows_at_once)
-      : rgb_(rgb), height_(height), row_bytes_(3 * width), left_(3 * plan.left) {
-    if (plan.resized_width == width) return;  // rows are used where they lie
-    across_.emplace(AxisWeights(width, plan.resized_width, plan.left, plan.width, interpolation));
+      : rgb_(rgb), height_(height), row_bytes_(3 * columns.samples), left_(3 * plan.left) {
+    if (columns.KeepsItsSize(plan.resized_width)) return;  // rows are used where they lie
+    across_.emplace(AxisWeights(columns, plan.resized_width, plan.left, plan.width, interpolation));
     ring_rows_ = most_rows_at_once + kRowsTogether;
     ring_stride_ = 3 * plan.width + static_cast<int64_t>(kRowPadding);
     ring_.resize(ring_rows_ * ring_stride_);
@@ -82,14 +82,16 @@ class RowSource {
 
 }  // namespace
 
-void Resample(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
-              Interpolation interpolation, uint8_t* out) {
+void Resample(const uint8_t* rgb, int64_t height, int64_t width, const SourceBox& box,
+              const ResizePlan& plan, Interpolation interpolation, uint8_t* out) {
   const int64_t out_bytes = 3 * plan.width;
   std::optional<AxisWeights> down;
-  if (plan.resized_height != height) {
-    down.emplace(height, plan.resized_height, plan.top, plan.height, interpolation);
+  const SourceAxis lines{height, box.top, box.height};
+  if (!lines.KeepsItsSize(plan.resized_height)) {
+    down.emplace(lines, plan.resized_height, plan.top, plan.height, interpolation);
   }
-  RowSource source(rgb, height, width, plan, interpolation, down ? down->max_count() : 1);
+  RowSource source(rgb, height, {width, box.left, box.width}, plan, interpolation,
+                   down ? down->max_count() : 1);
   std::vector<const uint8_t*> rows;
   for (int64_t y = 0; y < plan.height; ++y, out += out_bytes) {
     if (down) {

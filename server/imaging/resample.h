@@ -16,14 +16,15 @@
 
 namespace fovea {
 
-// Resizes `rgb` [height, width, 3] and writes the plan's window to `out` [plan.height, plan.width,
-// 3]. A side that keeps its size is copied, not filtered. On the calling thread. Throws
-// std::bad_alloc.
-void Resample(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
-              Interpolation interpolation, uint8_t* out);
+// Resizes the `box` of `rgb` [height, width, 3] and writes the plan's window to `out` [plan.height,
+// plan.width, 3]; pixels outside of the box count as far as the filter reaches, as in Pillow. A
+// side that is taken whole and keeps its size is copied, not filtered. On the calling thread.
+// Throws std::bad_alloc.
+void Resample(const uint8_t* rgb, int64_t height, int64_t width, const SourceBox& box,
+              const ResizePlan& plan, Interpolation interpolation, uint8_t* out);
 
 // The definition of the above, as plain loops.
-void ResampleReference(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
-                       Interpolation interpolation, uint8_t* out);
+void ResampleReference(const uint8_t* rgb, int64_t height, int64_t width, const SourceBox& box,
+                       const ResizePlan& plan, Interpolation interpolation, uint8_t* out);
 
 }  // namespace fovea

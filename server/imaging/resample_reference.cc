@@ -13,10 +13,11 @@ uint8_t RoundToByte(int32_t sum) {
 
 }  // namespace
 
-void ResampleReference(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
-                       Interpolation interpolation, uint8_t* out) {
+void ResampleReference(const uint8_t* rgb, int64_t height, int64_t width, const SourceBox& box,
+                       const ResizePlan& plan, Interpolation interpolation, uint8_t* out) {
   std::vector<uint8_t> rows(height * plan.width * 3);
-  const AxisWeights across(width, plan.resized_width, plan.left, plan.width, interpolation);
+  const AxisWeights across({width, box.left, box.width}, plan.resized_width, plan.left, plan.width,
+                           interpolation);
   for (int64_t y = 0; y < height; ++y) {
     for (int64_t x = 0; x < plan.width; ++x) {
       for (int64_t c = 0; c < 3; ++c) {
@@ -28,7 +29,8 @@ void ResampleReference(const uint8_t* rgb, int64_t height, int64_t width, const 
       }
     }
   }
-  const AxisWeights down(height, plan.resized_height, plan.top, plan.height, interpolation);
+  const AxisWeights down({height, box.top, box.height}, plan.resized_height, plan.top, plan.height,
+                         interpolation);
   for (int64_t y = 0; y < plan.height; ++y) {
     for (int64_t i = 0; i < plan.width * 3; ++i) {
       int32_t sum = 0;

@@ -28,10 +28,10 @@ int32_t ToFixedPoint(double weight) {
 
 }  // namespace
 
-AxisWeights::AxisWeights(int64_t from, int64_t to, int64_t first, int64_t outputs,
+AxisWeights::AxisWeights(const SourceAxis& from, int64_t to, int64_t first, int64_t outputs,
                          Interpolation interpolation) {
   const auto filter = interpolation == Interpolation::kBilinear ? Bilinear : Bicubic;
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double scale = from.length / static_cast<double>(to);
   const double stretch = std::max(scale, 1.0);  // the filter is never narrower than a sample
   const double support = Support(interpolation) * stretch;
   const double inverse_stretch = 1.0 / stretch;
@@ -41,9 +41,9 @@ AxisWeights::AxisWeights(int64_t from, int64_t to, int64_t first, int64_t output
 
   std::vector<double> exact(max_count_);
   for (int64_t i = 0; i < outputs; ++i) {
-    const double center = (static_cast<double>(first + i) + 0.5) * scale;
+    const double center = from.begin + (static_cast<double>(first + i) + 0.5) * scale;
     const int64_t start = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), from);
+    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), from.samples);
     const int64_t count = end - start;
     double sum = 0.0;
     for (int64_t t = 0; t < count; ++t) {

@@ -14,12 +14,24 @@ inline constexpr int kWeightBits = 22;
 // Added to a sum before it is shifted right by kWeightBits: rounds to nearest.
 inline constexpr int32_t kWeightHalf = 1 << (kWeightBits - 1);
 
+// Samples along an axis, and where in them that lies which is resized.
+struct SourceAxis {
+  int64_t samples = 0;
+  double begin = 0;
+  double length = 0;
+
+  // Nothing is to be done.
+  bool KeepsItsSize(int64_t to) const {
+    return samples == to && begin == 0 && length == static_cast<double>(to);
+  }
+};
+
 // Output i, counted from the window's first, is the sum over t < count of weights[t] * input[start
 // + t].
 class AxisWeights {
  public:
-  // Outputs [first, first + outputs) of resizing an axis of `from` samples to `to`.
-  AxisWeights(int64_t from, int64_t to, int64_t first, int64_t outputs,
+  // Outputs [first, first + outputs) of resizing `from` to `to` samples.
+  AxisWeights(const SourceAxis& from, int64_t to, int64_t first, int64_t outputs,
               Interpolation interpolation);
 
   int64_t outputs() const { return static_cast<int64_t>(ranges_.size()); }

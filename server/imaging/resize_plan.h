@@ -35,6 +35,9 @@ struct PreprocessSpec {
   // more than longer_side, or than one of the sizes holds. 0, both: as large as they hold.
   int64_t shorter_side = 0, longer_side = 0;
   Interpolation interpolation = Interpolation::kBicubic;
+  // Large JPEGs may be decoded smaller (jpeg_scale.h), not as Pillow and timm have them. They are
+  // resized to the same plan.
+  bool fast_decode = false;
 };
 
 // FAILED_PRECONDITION model.bad_preprocessing where `spec` describes nothing that can be done.
@@ -51,6 +54,16 @@ struct ResizePlan {
   int64_t bytes() const { return height * width * 3; }
 
   bool operator==(const ResizePlan&) const = default;
+};
+
+// The part of an image's pixels that is resized, which may begin and end within one.
+struct SourceBox {
+  double top = 0, left = 0;
+  double height = 0, width = 0;
+
+  static SourceBox Whole(int64_t height, int64_t width) {
+    return {.height = static_cast<double>(height), .width = static_cast<double>(width)};
+  }
 };
 
 // For an image of `height` x `width`, each at least 1. `spec` passes CheckPreprocessSpec.

@@ -12,6 +12,7 @@
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/mutex.h"
+#include "server/imaging/jpeg_scale.h"
 #include "server/imaging/probe.h"
 
 namespace fovea {
@@ -165,12 +166,13 @@ class Decoding {
 
 }  // namespace
 
-ImagesToDecode::ImagesToDecode(AcceptedInput accepted) : input(std::move(accepted)) {
+ImagesToDecode::ImagesToDecode(AcceptedInput accepted, const PreprocessSpec& spec)
+    : input(std::move(accepted)) {
   if (input.kind == InputKind::kImage) {
     images = std::exchange(input.files, {});
     for (const ScatteredBytes& file : images) {
       const std::optional<ImageInfo> info = Peek(file);
-      work.push_back(info ? ImagingWork{KindOf(*info), info->pixels()}
+      work.push_back(info ? ImagingWork{KindOf(*info), info->pixels(), HalvingsFor(*info, spec)}
                           : ImagingWork{ImageKind::kUnknown, static_cast<int64_t>(file.size())});
       sizes.push_back(info ? std::optional(ImageSize{info->height, info->width}) : std::nullopt);
     }

@@ -18,7 +18,8 @@ namespace fovea {
 // What is to be decoded: the images of an input of kind kImage or kImageRgb that CheckRequest
 // accepted.
 struct ImagesToDecode {
-  explicit ImagesToDecode(AcceptedInput input);
+  // `spec`: of the model that they are for.
+  ImagesToDecode(AcceptedInput input, const PreprocessSpec& spec);
 
   AcceptedInput input;                 // but for its files
   std::vector<ScatteredBytes> images;  // files; of kImageRgb the pixels of each

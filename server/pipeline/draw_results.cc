@@ -130,6 +130,7 @@ absl::StatusOr<std::string> DrawResults(InferenceRequest& request, const Results
                                         const ImagingResources& resources) {
   const Plan plan = PlanFor(results);
   const ScatteredBytes& file = std::get<ImageFiles>(request.input).files.front();
+  // Whole, also where the model has fast_decode: it is the caller's picture that is drawn on.
   FOVEA_ASSIGN_OR_RETURN(const DecodedImage picture,
                          DecodeUpright(file, options, resources, [&](const ImageInfo& info) {
                            // Upright, it may be on its side.

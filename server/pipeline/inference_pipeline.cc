@@ -77,7 +77,7 @@ absl::Status Admit(Admitted& admitted) {
       .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
   outline.idle_only = request.idle_only;
   if (!admitted.input.size.has_value()) {
-    admitted.images.emplace(admitted.input);
+    admitted.images.emplace(admitted.input, admitted.model.preprocessing());
     admitted.input.files = {};  // they are there now; each list of pieces costs memory
     size = ForeseenSize(*admitted.images, admitted.model.preprocessing());
     outline.ready_at = admitted.model.imaging_line().Forecast(

@@ -29,6 +29,7 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            ? Interpolation::kBilinear
                            : Interpolation::kBicubic;
   spec.crop_fraction = preprocessing.crop_fraction;
+  spec.fast_decode = preprocessing.fast_decode;
   return spec;
 }
 

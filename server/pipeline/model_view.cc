@@ -123,6 +123,7 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
         view.sizes, "; ",
         [](std::string* out, const ImageSize& size) { out->append(ImageSizeText(size)); });
   }
+  if (spec.preprocessing.fast_decode) view.properties["fovea.fast_decode"] = "true";
   if (view.untrained) view.properties["fovea.untrained"] = "true";
   return view;
 }

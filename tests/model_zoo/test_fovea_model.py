@@ -289,6 +289,7 @@ def test_pixels_are_those_of_timms_evaluation_transform(
         crop_fraction=fraction,
         shorter_side=0,
         longer_side=0,
+        fast_decode=False,
         mean=mean,
         std=std,
         sizes=(target,),

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from fovea import libraries, predictions
 from fovea.model_input import ModelInput, Placement
-from fovea.pictures import Picture, list_of, upright_rgb
+from fovea.pictures import Picture, decoded, list_of
 from fovea.results import Classification, Detections, Segmentation
 
 Prediction: TypeAlias = Classification | Detections | Segmentation
@@ -266,9 +266,9 @@ class Model:
         return self._loaded
 
     def _prepare(self, picture: Picture) -> tuple[NDArray[Any], Placement]:
-        image = upright_rgb(picture)
-        place = self.input.place(image.height, image.width)
-        return self.input.pixels(image, place), place
+        found = decoded(picture, self.input.halvings)
+        place = self.input.place(*found.size)
+        return self.input.pixels(found.image, place, found.box), place
 
     def _run_picture(
         self, pixels: NDArray[Any], place: Placement

@@ -55,6 +55,7 @@ class ModelInput:
     # FIT: the shorter side becomes shorter_side, or less, so that the longer one is no more than longer_side; 0: any.
     shorter_side: int
     longer_side: int
+    fast_decode: bool  # large JPEGs are decoded smaller (server/imaging/jpeg_scale.h)
     mean: tuple[float, ...]
     std: tuple[float, ...]
     sizes: tuple[Size, ...]  # that the model runs at, its own first
@@ -114,15 +115,36 @@ class ModelInput:
         shown = at(best)
         return Placement((height, width), shown, 0, 0, shown, best)
 
-    def pixels(self, picture: Image.Image, place: Placement) -> NDArray[Any]:
-        """Of an upright RGB picture: float32 [3, height, width], normalised; or uint8 [height, width, 3]."""
+    def halvings(self, height: int, width: int) -> int:
+        """How often a JPEG's sides are halved while it is decoded: the resize is left twice what it makes of them."""
+        if not self.fast_decode:
+            return 0
+        resized = self.place(height, width).resized
+        least = [max(2 * side, 8) for side in resized]
+        fitting = (
+            halvings
+            for halvings in (3, 2, 1)
+            if height >= least[0] << halvings and width >= least[1] << halvings
+        )
+        return next(fitting, 0)
+
+    def pixels(
+        self,
+        picture: Image.Image,
+        place: Placement,
+        box: tuple[float, float, float, float] | None = None,
+    ) -> NDArray[Any]:
+        """Of an upright RGB picture: float32 [3, height, width], normalised; or uint8 [height, width, 3].
+
+        box: the part of it (left, top, right, bottom) that is to be seen; None: all.
+        """
         filters = {
             "BILINEAR": Image.Resampling.BILINEAR,
             "BICUBIC": Image.Resampling.BICUBIC,
         }
         if picture.size != (place.resized[1], place.resized[0]):
             picture = picture.resize(
-                (place.resized[1], place.resized[0]), filters[self.interpolation]
+                (place.resized[1], place.resized[0]), filters[self.interpolation], box
             )
         height, width = place.shown
         window = np.asarray(picture)[

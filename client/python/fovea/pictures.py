@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, JpegImagePlugin
 
 # A JPEG, PNG or WebP file: its bytes or its path; or pixels: uint8 [height, width, 3] RGB, or an image of Pillow's.
 Picture: TypeAlias = bytes | str | os.PathLike[str] | NDArray[np.uint8] | Image.Image
@@ -43,17 +44,57 @@ def _file_of(picture: Picture) -> bytes:
     return file.getvalue()
 
 
+@dataclasses.dataclass(frozen=True)
+class Decoded:
+    """A picture of `size` (height, width), upright: `box` (left, top, right, bottom) of the image."""
+
+    image: Image.Image
+    size: tuple[int, int]
+    box: tuple[float, float, float, float]
+
+
 def upright_rgb(picture: Picture) -> Image.Image:
     """The picture as a server sees it: upright by its EXIF orientation, RGB, transparency laid over white.
 
     TypeError: no picture. OSError: a file that cannot be read, or decoded.
     """
+    return decoded(picture, lambda height, width: 0).image
+
+
+def decoded(picture: Picture, halvings_for: Callable[[int, int], int]) -> Decoded:
+    """As upright_rgb, but a JPEG's file with its sides halved while it is decoded, as often as is said for its upright size.
+
+    The box is not all of the image where a side is no multiple of 2 ** halvings: its last block is padded.
+    """
     if isinstance(picture, bytes):
-        return _upright_rgb(Image.open(io.BytesIO(picture)))
+        return _decoded(Image.open(io.BytesIO(picture)), halvings_for)
     if isinstance(picture, (str, os.PathLike)):
         with Image.open(picture) as image:
-            return _upright_rgb(image)
-    return _image_of_pixels(picture)
+            return _decoded(image, halvings_for)
+    return _whole(_image_of_pixels(picture))
+
+
+def _whole(image: Image.Image) -> Decoded:
+    return Decoded(image, (image.height, image.width), (0, 0, *image.size))
+
+
+def _decoded(image: Image.Image, halvings_for: Callable[[int, int], int]) -> Decoded:
+    if not isinstance(image, JpegImagePlugin.JpegImageFile):
+        return _whole(_upright_rgb(image))
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    width, height = image.size
+    transposed = orientation in (5, 6, 7, 8)
+    size = (width, height) if transposed else (height, width)
+    scale = 2 ** halvings_for(*size)
+    if scale == 1:
+        return _whole(_upright_rgb(image))
+    image.draft(None, (width // scale, height // scale))
+    upright = _upright_rgb(image)
+    high, wide = (side / scale for side in size)
+    # What was stored last is to the left, or above, of a picture that is turned so.
+    left = upright.width - wide if orientation in (2, 3, 6, 7) else 0.0
+    top = upright.height - high if orientation in (3, 4, 7, 8) else 0.0
+    return Decoded(upright, size, (left, top, left + wide, top + high))
 
 
 def _image_of_pixels(picture: Any) -> Image.Image:

@@ -153,7 +153,8 @@ absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,
   if (request.form == PictureForm::kNone) return explanation;
   FOVEA_RETURN_IF_ERROR(DrawMeasures(&explanation));
   if (explanation.maps.empty()) return explanation;
-  // Decoded once more: its memory is not held while the model waits for its turn.
+  // Decoded once more: its memory is not held while the model waits for its turn. Whole, also where
+  // the model has fast_decode: it is the caller's picture that is drawn on.
   FOVEA_ASSIGN_OR_RETURN(
       const DecodedImage upright,
       DecodeUpright(file, ImagingOptionsOf(view), imaging, [](const ImageInfo& info) {

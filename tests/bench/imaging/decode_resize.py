@@ -65,7 +65,7 @@ def main() -> None:
         ) as fovea:
 
             def fovea_us() -> float:
-                fovea.stdin.write(f"time 50 224 224 shortest 0.9 bicubic {file}\n")
+                fovea.stdin.write(f"time 50 224 224 shortest 0.9 bicubic exact {file}\n")
                 fovea.stdin.flush()
                 return int(fovea.stdout.readline()) / 1e3
 

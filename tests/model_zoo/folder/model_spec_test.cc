@@ -68,6 +68,7 @@ TEST(ModelSpecTest, EveryFieldArrives) {
       std: [ 0.5, 0.25, 1 ]
       shorter_side: 40
       longer_side: 60
+      fast_decode: true
     }
     max_batch_size: 8
     dynamic_batching {
@@ -117,6 +118,7 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(changed.crop_fraction, 0.875);
   EXPECT_EQ(changed.shorter_side, 40);
   EXPECT_EQ(changed.longer_side, 60);
+  EXPECT_TRUE(changed.fast_decode);
   EXPECT_THAT(changed.mean, ElementsAre(0.5f, 0.25f, 0.0f));
   EXPECT_THAT(changed.std, ElementsAre(0.5f, 0.25f, 1.0f));
 }

@@ -58,6 +58,14 @@ TEST_F(FolderCheckTest, AGoodFolderHasItsVersionsLoadedAndNoFinding) {
   EXPECT_THAT(checked[0].versions, ElementsAre(2, 3));
   EXPECT_EQ(models_.Begun("cats"), 2);
   EXPECT_THAT(ReportText(checked), EndsWith("/cats: ok (versions 2, 3)\n"));
+  EXPECT_THAT(ReportJson(checked), HasSubstr("\"fast_decode\": false"));
+}
+
+TEST_F(FolderCheckTest, AModelThatDoesNotDecodeAsPillowDoesSaysSo) {
+  disk_.AddModel("cats", "preprocessing { fast_decode: true }", 1);
+  const std::vector<CheckedFolder> checked = Check("cats");
+  EXPECT_THAT(ReportText(checked), EndsWith("/cats: ok (version 1), fast_decode\n"));
+  EXPECT_THAT(ReportJson(checked), HasSubstr("\"fast_decode\": true"));
 }
 
 TEST_F(FolderCheckTest, EveryFaultOfAFolderIsToldAtOnce) {

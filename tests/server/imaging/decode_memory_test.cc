@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "server/core/testing/fake_clock.h"
 #include "server/imaging/decode.h"
+#include "server/imaging/jpeg_scale.h"
 #include "server/imaging/preprocess.h"
 #include "server/imaging/probe.h"
 #include "tests/server/imaging/image_files.h"
@@ -233,11 +234,11 @@ const Case kCases[] = {
 class DecodeMemory : public ::testing::TestWithParam<Case> {};
 
 // What decoding holds at its peak, besides what a thread keeps.
-int64_t Used(const File& file, const ImageInfo& info) {
-  EXPECT_TRUE(DecodeImage(file, info).ok());
+int64_t Used(const File& file, const ImageInfo& info, int halvings = 0) {
+  EXPECT_TRUE(DecodeImage(file, info, {.halvings = halvings}).ok());
   const int64_t before = live;
   peak = before;
-  EXPECT_TRUE(DecodeImage(file, info).ok());
+  EXPECT_TRUE(DecodeImage(file, info, {.halvings = halvings}).ok());
   EXPECT_EQ(live, before);
   return peak - before;
 }
@@ -253,6 +254,18 @@ TEST_P(DecodeMemory, StaysWithinWhatTheProbeSaid) {
     if (size.height == kLarge.height) {
       EXPECT_GE(used, info->decode_bytes / 5);
     }
+  }
+}
+
+TEST_P(DecodeMemory, StaysWithinWhatIsReservedForASmallerScale) {
+  const File file = GetParam().make(kLarge);
+  const absl::StatusOr<ImageInfo> info = ProbeImage(file, {});
+  ASSERT_TRUE(info.ok()) << info.status();
+  if (info->format != ImageFormat::kJpeg) GTEST_SKIP() << "decoded whole";
+  EXPECT_EQ(DecodeBytes(*info, 0), info->decode_bytes);
+  for (int halvings = 1; halvings <= kMaxHalvings; ++halvings) {
+    EXPECT_LT(DecodeBytes(*info, halvings), DecodeBytes(*info, halvings - 1));
+    EXPECT_LE(Used(file, *info, halvings), DecodeBytes(*info, halvings)) << halvings;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "tests/server/imaging/image_files.h"
 
+#include <turbojpeg.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/check.h"
 #include "server/imaging/decode.h"
+#include "server/imaging/orient.h"
 #include "server/imaging/probe.h"
 
 namespace fovea::testing {
@@ -94,6 +96,29 @@ File Deflate(const File& data) {
 File JpegSegment(uint8_t marker, const File& data) {
   return File{std::byte(0xff), std::byte(marker)} + Big16(static_cast<uint32_t>(data.size() + 2)) +
          data;
+}
+
+File TurnedJpeg(const RgbImage& upright, int orientation) {
+  // A quarter turn is undone by the other one, everything else by itself.
+  const int back = orientation == 6 ? 8 : orientation == 8 ? 6 : orientation;
+  const RgbImage stored = Upright(upright, back);
+  const tjhandle handle = tjInitCompress();
+  unsigned char* out = nullptr;
+  unsigned long bytes = 0;
+  FOVEA_CHECK(tjCompress2(handle, stored.pixels.get(), stored.width, 0, stored.height, TJPF_RGB,
+                          &out, &bytes, TJSAMP_444, 100, 0) == 0);
+  const auto* first = reinterpret_cast<const std::byte*>(out);
+  File plain;
+  plain.assign(first, first + bytes);
+  tjFree(out);
+  tjDestroy(handle);
+  // A directory of one entry: the orientation, a SHORT.
+  const File exif = FromText(std::string_view("Exif\0\0MM\0*\0\0\0\x08\0\x01", 16)) +
+                    Big16(0x0112) + Big16(3) + Big32(1) + Big16(orientation) + Big16(0) + Big32(0);
+  File start, rest;
+  start.assign(plain.begin(), plain.begin() + 2);
+  rest.assign(plain.begin() + 2, plain.end());
+  return start + JpegSegment(0xe1, exif) + rest;
 }
 
 File WebpChunk(std::string_view type, const File& data) {

@@ -41,6 +41,8 @@ File Deflate(const File& data);
 
 // JPEG: a segment with its marker and length.
 File JpegSegment(uint8_t marker, const File& data);
+// `upright` as a camera stores it that was held so: at quality 100, its chroma not subsampled.
+File TurnedJpeg(const RgbImage& upright, int orientation);
 
 // A WebP chunk, and the file around chunks.
 File WebpChunk(std::string_view type, const File& data);

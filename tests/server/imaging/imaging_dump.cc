@@ -3,7 +3,8 @@
 // Reads lines from the standard input and writes raw 8-bit RGB to the standard output, one result
 // after the other:
 //   decode FILE
-//   preprocess HEIGHT WIDTH shortest|squash CROP_FRACTION bilinear|bicubic FILE
+//   preprocess HEIGHT WIDTH shortest|squash|fit CROP_FRACTION bilinear|bicubic exact|fast FILE
+// (of fit the window alone, without what fills the input up)
 //   time COUNT HEIGHT ... FILE    the same so many times; one line with the median in nanoseconds
 // A file that is refused ends the program with 1.
 #include <algorithm>
@@ -47,10 +48,13 @@ struct Job {
 absl::StatusOr<Job> ReadJob() {
   Job job;
   PreprocessSpec& spec = job.spec;
-  std::string mode, interpolation, path;
+  std::string mode, interpolation, decoding, path;
   std::cin >> spec.sizes[0].height >> spec.sizes[0].width >> mode >> spec.crop_fraction >>
-      interpolation >> path;
-  spec.resize_mode = mode == "squash" ? ResizeMode::kSquash : ResizeMode::kShortestEdge;
+      interpolation >> decoding >> path;
+  spec.resize_mode = mode == "squash" ? ResizeMode::kSquash
+                     : mode == "fit"  ? ResizeMode::kFit
+                                      : ResizeMode::kShortestEdge;
+  spec.fast_decode = decoding == "fast";
   spec.interpolation =
       interpolation == "bilinear" ? Interpolation::kBilinear : Interpolation::kBicubic;
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(spec));

@@ -69,6 +69,20 @@ TEST_F(ImagingScheduleTest, ThumbnailsDoNotSayWhatPhotographsTake) {
   EXPECT_TRUE(schedule_->Hopeless(*schedule_->Next(now_), now_));
 }
 
+// A photograph that is decoded small for one model says nothing of the same one decoded whole.
+TEST_F(ImagingScheduleTest, PicturesDecodedSmallerAreLearntApart) {
+  Make(1);
+  constexpr ImagingWork kSmaller{ImageKind::kJpeg, 12'000'000, /*halvings=*/2};
+  EXPECT_EQ(Forecast(now_ + 500 * kMs, {kSmaller}), 0) << "nobody knows";
+  for (int i = 0; i < 100; ++i) {
+    schedule_->Add(line_, {.work = kSmaller});
+    schedule_->Done(*schedule_->Next(now_), 20 * kMs, 20 * kMs, now_);
+  }
+  EXPECT_NEAR(Forecast(now_ + 500 * kMs, {kSmaller}), 20 * kMs, kMs);
+  EXPECT_NEAR(Forecast(now_ + 500 * kMs), 60 * kMs, kMs);
+  EXPECT_EQ(Forecast(now_ + 500 * kMs, {{ImageKind::kJpeg, 12'000'000, 3}}), 0);
+}
+
 TEST_F(ImagingScheduleTest, SharesTheThreadsTimeBetweenModels) {
   Make(1);
   const ImagingLineId other = schedule_->AddLine();

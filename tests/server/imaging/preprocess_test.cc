@@ -69,8 +69,8 @@ TEST_F(Preprocess, AFileBecomesTheModelsPixels) {
   ASSERT_TRUE(Run(ReadImage("orientation_6.png")).ok());
   const std::vector<uint8_t> upright = testing::ReadPixels("orientation_6.png");
   std::vector<uint8_t> expected(out_.size());
-  ResampleReference(upright.data(), 23, 29, PlanResize(23, 29, kSmall), kSmall.interpolation,
-                    expected.data());
+  ResampleReference(upright.data(), 23, 29, SourceBox::Whole(23, 29), PlanResize(23, 29, kSmall),
+                    kSmall.interpolation, expected.data());
   EXPECT_EQ(out_, expected);
   EXPECT_EQ(budget_.held(), 0);
 }
@@ -111,6 +111,101 @@ TEST_F(Preprocess, TellsHowTheModelSeesTheImage) {
   EXPECT_NEAR(transform.SourceY(static_cast<double>(bottom)), kTop + kSide, pixel);
   EXPECT_NEAR(transform.SourceX(static_cast<double>(left)), kLeft, pixel);
   EXPECT_NEAR(transform.SourceX(static_cast<double>(right)), kLeft + kSide, pixel);
+}
+
+// Red grows from left to right, green from top to bottom: a pixel says where it is.
+RgbImage Ramps(int height, int width) {
+  RgbImage image = RgbImage::Allocate(height, width);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      uint8_t* pixel = image.pixels.get() + 3 * (y * width + x);
+      pixel[0] = static_cast<uint8_t>(255 * x / (width - 1));
+      pixel[1] = static_cast<uint8_t>(255 * y / (height - 1));
+      pixel[2] = 128;
+    }
+  }
+  return image;
+}
+
+int LargestDifference(const std::vector<uint8_t>& left, const std::vector<uint8_t>& right) {
+  EXPECT_EQ(left.size(), right.size());
+  int largest = 0;
+  for (size_t i = 0; i < left.size(); ++i) {
+    largest = std::max(largest, std::abs(int{left[i]} - int{right[i]}));
+  }
+  return largest;
+}
+
+// An inverse transform of fewer terms leaves a ramp a ramp, and so does the filter after it. In both
+// ways values are rounded three times (transform, rows, columns), to half a level each. And the
+// last block goes on flat where the file ends: its pixels are 4 wrong on average, of 255 / 203
+// levels each, and the last output takes less than a fifth of them.
+constexpr int kRampBound = 3 + 1;
+
+TEST_F(Preprocess, FastDecodeSeesTheSamePictureHoweverTheCameraWasHeld) {
+  // The last blocks are padded by 5 and 7 pixels: more levels than the bound, were these seen as a
+  // part of the picture, or looked for at its other end. An eighth is 26 x 39; the model has 12.
+  constexpr int kHeight = 203, kWidth = 305;
+  const RgbImage picture = Ramps(kHeight, kWidth);
+  PreprocessSpec spec{.sizes = {{12, 12}}, .crop_fraction = 1};
+  for (const ResizeMode mode : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {
+    spec.resize_mode = mode;
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      const File file = testing::TurnedJpeg(picture, orientation);
+      spec.fast_decode = false;
+      ASSERT_TRUE(Run(file, spec).ok());
+      const std::vector<uint8_t> exact = out_;
+      const ImageTransform transform = transform_;
+      spec.fast_decode = true;
+      ASSERT_TRUE(Run(file, spec).ok());
+  EXPECT_LE(LargestDifference(out_, exact), kRampBound) << orientation;
+      EXPECT_NE(out_, exact) << "it was decoded whole";
+      // Boxes are taken back to the caller's picture, not to what was decoded.
+      EXPECT_EQ(transform_, transform) << orientation;
+      EXPECT_EQ(transform_.source_height, kHeight);
+      EXPECT_EQ(transform_.source_width, kWidth);
+    }
+  }
+}
+
+TEST_F(Preprocess, FastDecodeLeavesSmallPicturesAndOtherFormatsAlone) {
+  PreprocessSpec spec{.sizes = {{80, 80}}, .crop_fraction = 1};
+  const File jpeg = testing::TurnedJpeg(Ramps(319, 500), 6);  // 4 * 80 would be halved
+  for (const File& file : {jpeg, ReadImage("rgb_8.png"), ReadImage("lossless.webp")}) {
+    spec.fast_decode = false;
+    ASSERT_TRUE(Run(file, spec).ok());
+    const std::vector<uint8_t> exact = out_;
+    spec.fast_decode = true;
+    ASSERT_TRUE(Run(file, spec).ok());
+    EXPECT_EQ(out_, exact);
+  }
+}
+
+TEST_F(Preprocess, FastDecodeTakesTheMemoryOfWhatIsDecodedUnderTheLimitsOfTheFile) {
+  const File file = testing::TurnedJpeg(Ramps(1600, 2400), 1);
+  PreprocessSpec spec = kSmall;
+  EXPECT_EQ(ReasonOf(Run(file, spec)), "image.too_large_to_decode");
+  spec.fast_decode = true;
+  EXPECT_TRUE(Run(file, spec).ok());
+  EXPECT_EQ(budget_.held(), 0);
+  options_.limits.max_pixels = 1600 * 2400 - 1;
+  EXPECT_EQ(ReasonOf(Run(file, spec)), "image.too_many_pixels");
+}
+
+TEST_F(Preprocess, FastDecodeFindsDamageToo) {
+  const File whole = testing::TurnedJpeg(Ramps(203, 309), 1);
+  PreprocessSpec spec = kSmall;
+  spec.sizes = {{12, 12}};
+  spec.fast_decode = true;
+  File file = whole;
+  file.resize(file.size() - 20);
+  EXPECT_EQ(ReasonOf(Run(file, spec)), "image.truncated");
+  // A header that promises more rows than there are.
+  file = whole;
+  const auto frame = std::ranges::search(file, File{std::byte(0xff), std::byte(0xc0)}).begin();
+  frame[5] = std::byte(4);
+  EXPECT_EQ(ReasonOf(Run(file, spec)), "image.corrupt");
+  EXPECT_EQ(budget_.held(), 0);
 }
 
 TEST_F(Preprocess, DecodingAndResizingAreTimedApart) {

@@ -59,10 +59,26 @@ TEST_P(ResampleOnEveryTarget, EqualsTheReferenceToTheBit) {
       std::vector<uint8_t> expected(static_cast<size_t>(3 * plan.height * plan.width));
       std::vector<uint8_t> actual(
           expected.size());  // exact sizes: writing past them is found by the sanitizer
-      ResampleReference(rgb.data(), height, width, plan, interpolation, expected.data());
-      Resample(rgb.data(), height, width, plan, interpolation, actual.data());
+      ResampleReference(rgb.data(), height, width, SourceBox::Whole(height, width), plan,
+                        interpolation, expected.data());
+      Resample(rgb.data(), height, width, SourceBox::Whole(height, width), plan, interpolation,
+               actual.data());
       EXPECT_EQ(actual, expected) << height << " x " << width << " to " << plan.resized_height
                                   << " x " << plan.resized_width;
+    }
+  }
+}
+
+TEST_P(ResampleOnEveryTarget, EqualsTheReferenceOnAPartOfTheSource) {
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const std::vector<uint8_t> rgb = RandomPixels(53, 37);
+  for (const SourceBox& box : {SourceBox{0, 0, 52.125, 36.5}, SourceBox{0.875, 0.5, 52.125, 36.5},
+                               SourceBox{0, 0.25, 53, 36.75}, SourceBox{3.5, 7, 40.25, 24}}) {
+    for (const ResizePlan& plan : {ResizePlan{20, 18, 2, 3, 17, 11}, {24, 24, 0, 0, 24, 24}}) {
+      std::vector<uint8_t> expected(plan.bytes()), actual(plan.bytes());
+      ResampleReference(rgb.data(), 53, 37, box, plan, Interpolation::kBicubic, expected.data());
+      Resample(rgb.data(), 53, 37, box, plan, Interpolation::kBicubic, actual.data());
+      EXPECT_EQ(actual, expected) << box.top << " " << box.left << " " << plan.resized_width;
     }
   }
 }
@@ -81,10 +97,12 @@ TEST(Resample, AWindowIsTheSamePartOfTheWhole) {
   const std::vector<uint8_t> rgb = RandomPixels(90, 120);
   const ResizePlan whole{41, 57, 0, 0, 41, 57};
   std::vector<uint8_t> all(3 * 41 * 57);
-  Resample(rgb.data(), 90, 120, whole, Interpolation::kBicubic, all.data());
+  Resample(rgb.data(), 90, 120, SourceBox::Whole(90, 120), whole, Interpolation::kBicubic,
+           all.data());
   const ResizePlan part{41, 57, 11, 20, 13, 17};
   std::vector<uint8_t> window(3 * 13 * 17);
-  Resample(rgb.data(), 90, 120, part, Interpolation::kBicubic, window.data());
+  Resample(rgb.data(), 90, 120, SourceBox::Whole(90, 120), part, Interpolation::kBicubic,
+           window.data());
   for (int y = 0; y < 13; ++y) {
     EXPECT_TRUE(std::equal(window.begin() + 3 * 17 * y, window.begin() + 3 * 17 * (y + 1),
                            all.begin() + 3 * (57 * (11 + y) + 20)))
@@ -95,7 +113,8 @@ TEST(Resample, AWindowIsTheSamePartOfTheWhole) {
 TEST(Resample, TheSameSizeIsACopy) {
   const std::vector<uint8_t> rgb = RandomPixels(33, 20);
   std::vector<uint8_t> out(rgb.size());
-  Resample(rgb.data(), 33, 20, {33, 20, 0, 0, 33, 20}, Interpolation::kBicubic, out.data());
+  Resample(rgb.data(), 33, 20, SourceBox::Whole(33, 20), {33, 20, 0, 0, 33, 20},
+           Interpolation::kBicubic, out.data());
   EXPECT_EQ(out, rgb);
 }
 
@@ -103,7 +122,8 @@ TEST(Resample, AFlatImageStaysFlat) {
   for (const uint8_t level : {0, 1, 127, 254, 255}) {
     const std::vector<uint8_t> rgb(3 * 77 * 50, level);
     std::vector<uint8_t> out(3 * 31 * 200);
-    Resample(rgb.data(), 77, 50, {31, 200, 0, 0, 31, 200}, Interpolation::kBicubic, out.data());
+    Resample(rgb.data(), 77, 50, SourceBox::Whole(77, 50), {31, 200, 0, 0, 31, 200},
+             Interpolation::kBicubic, out.data());
     EXPECT_EQ(out, std::vector<uint8_t>(out.size(), level));
   }
 }

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import timm.data
 import torchvision
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DUMP = ROOT / os.environ.get("FOVEA_BUILD", "build/release") / "tests" / "imaging_dump"
@@ -83,7 +83,7 @@ def test_preprocessing_equals_timms(
         image = Image.fromarray(picture(height, width))
         image.save(file, compress_level=1)
         lines.append(
-            f"preprocess {size[0]} {size[1]} {ours} {crop} {interpolation} {file}"
+            f"preprocess {size[0]} {size[1]} {ours} {crop} {interpolation} exact {file}"
         )
         expected.append(transform(image).permute(1, 2, 0).numpy())
     actual = np.frombuffer(dump(*lines), np.uint8).reshape(-1, *size, 3)
@@ -102,10 +102,52 @@ def test_preprocessing_equals_torchvisions_resize_and_crop(tmp_path: pathlib.Pat
         file = tmp_path / f"{height}x{width}.png"
         image = Image.fromarray(picture(height, width))
         image.save(file, compress_level=1)
-        lines.append(f"preprocess 224 224 shortest 0.875 bilinear {file}")
+        lines.append(f"preprocess 224 224 shortest 0.875 bilinear exact {file}")
         expected.append(np.asarray(transform(image)))
     actual = np.frombuffer(dump(*lines), np.uint8).reshape(-1, 224, 224, 3)
     assert np.array_equal(actual, np.stack(expected))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_fast_decoding_equals_pillows_draft_and_a_resize_of_its_box(
+    tmp_path: pathlib.Path, orientation: int
+):
+    """The definition of fast_decode: the model's own resize of what Image.draft leaves of the picture."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    lines, expected = [], []
+    for height, width, scale in [
+        (375, 500, 1),
+        (512, 512, 2),
+        (1023, 700, 2),
+        (1031, 1402, 4),
+        (2053, 2500, 8),
+    ]:
+        for options in (
+            {"quality": 90},
+            {"quality": 75, "subsampling": 0, "progressive": True},
+        ):
+            file = tmp_path / f"{height}x{width}_{options['quality']}.jpg"
+            Image.fromarray(picture(height, width)).save(file, exif=exif, **options)
+            lines.append(f"preprocess 112 112 squash 0.875 bicubic fast {file}")
+            image = Image.open(file)
+            image.draft(None, (width // scale, height // scale))
+            assert image.size == (-(-width // scale), -(-height // scale))
+            across, down = width / scale, height / scale
+            upright = ImageOps.exif_transpose(image)
+            if orientation >= 5:
+                across, down = down, across
+            left = upright.width - across if orientation in (2, 3, 6, 7) else 0
+            top = upright.height - down if orientation in (3, 4, 7, 8) else 0
+            resized = upright.resize(
+                (128, 128),
+                Image.Resampling.BICUBIC,
+                box=(left, top, left + across, top + down),
+            )
+            expected.append(np.asarray(resized)[8:120, 8:120])
+    actual = np.frombuffer(dump(*lines), np.uint8).reshape(-1, 112, 112, 3)
+    for line, got, wanted in zip(lines, actual, expected, strict=True):
+        assert np.array_equal(got, wanted), line
 
 
 def decoded(

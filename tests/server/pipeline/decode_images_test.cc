@@ -56,7 +56,7 @@ class DecodeImagesTest : public testing::Test {
 
   std::future<DecodedImages> Decode(CancellationPtr cancellation = nullptr) {
     auto promise = std::make_shared<std::promise<DecodedImages>>();
-    DecodeImages(ImagesToDecode(input_), spec_, {}, cancellation, order_, *line_, *pool_,
+    DecodeImages(ImagesToDecode(input_, spec_), spec_, {}, cancellation, order_, *line_, *pool_,
                  SteadyClock(), [this, promise](DecodedImages images) {
                    ++calls_;
                    promise->set_value(std::move(images));
@@ -175,7 +175,7 @@ TEST_F(DecodeImagesTest, MakesRoomForPixelsAtTheFirstTurnOnly) {
   const long before = resident();
   std::promise<absl::Status> done;
   const auto cancellation = std::make_shared<Cancellation>();
-  DecodeImages(ImagesToDecode(input_), large, {}, cancellation, order_, *line_, *pool_,
+  DecodeImages(ImagesToDecode(input_, large), large, {}, cancellation, order_, *line_, *pool_,
                SteadyClock(),
                [&done](DecodedImages images) { done.set_value(images.pixels.status()); });
   EXPECT_LT(resident() - before, 30 << 20);
@@ -192,13 +192,19 @@ TEST(ImagesToDecodeTest, KnowTheSizesOfFilesFromTheirFirstBytes) {
   const std::vector<std::string> files = {jpeg, "no image", nothing};
   AcceptedInput input{.kind = InputKind::kImage, .images = 3};
   for (const std::string& file : files) input.files.push_back(ScatteredBytes::Copy(file));
-  const ImagesToDecode images(input);
+  const ImagesToDecode images(input, {});
   ASSERT_EQ(images.work.size(), 3u);
   EXPECT_EQ(images.work[0].kind, ImageKind::kProgressiveJpeg);
   EXPECT_EQ(images.work[0].amount, 12'000'000);
+  EXPECT_EQ(images.work[0].halvings, 0);
   EXPECT_EQ(images.work[1].kind, ImageKind::kUnknown);
   EXPECT_EQ(images.work[1].amount, 8);
   EXPECT_EQ(images.work[2].kind, ImageKind::kUnknown);
+  // 4000 x 3000, of which the model sees 256 rows.
+  const ImagesToDecode fast(input, {.fast_decode = true});
+  EXPECT_EQ(fast.work[0].halvings, 2);
+  EXPECT_EQ(fast.work[0].amount, 12'000'000);
+  EXPECT_EQ(fast.work[1].halvings, 0);
 }
 
 }  // namespace

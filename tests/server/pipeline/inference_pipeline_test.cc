@@ -253,8 +253,16 @@ TEST_F(InferencePipelineTest, PixelsMayBeOfAnyOfTheModelsSizes) {
   EXPECT_EQ(Outputs(loaded)[0].data.substr(0, 2 * 10 * 4), Outputs(first)[0].data);
 }
 
+TEST_F(InferencePipelineTest, AModelSaysThatItsJpegsAreDecodedFast) {
+  Serve(Parsed("vit_demo_patch8_64", "preprocessing { fast_decode: true }"));
+  EXPECT_EQ(model_->view()->properties.at("fovea.fast_decode"), "true");
+  EXPECT_TRUE(model_->preprocessing().fast_decode);
+}
+
 TEST_F(InferencePipelineTest, BytesOfAFurtherSizeRunAsTheyAreAndOthersAreResizedToTheModelsOwn) {
   Serve(Parsed("vit_demo_patch8_64", "further_image_sizes { height: 48 width: 72 }"));
+  EXPECT_FALSE(model_->view()->properties.contains("fovea.fast_decode"));
+  EXPECT_FALSE(model_->preprocessing().fast_decode);
   const auto bytes = [](int height, int width) {
     return Request("image_rgb", DataType::kUint8, {1, height, width, 3},
                    std::string(height * width * 3, 'A'));
