@@ -149,6 +149,10 @@ TEST(DevicesTest, EveryHeadAtEverySize) {
   const kernels::ScopedForcedImplementation forced(kernels::Implementation::kReference);
   for (const HeadEntry& head : Heads()) {
     for (const Conventions conventions : {Conventions::kTorchvision, Conventions::kMmdetection}) {
+      const bool torchvision = conventions == Conventions::kTorchvision;
+      if (torchvision && (head.task != Task::kDetection || head.name == "cascade_mask_rcnn")) {
+        continue;  // nothing else, or none
+      }
       SCOPED_TRACE(head.name);
       const std::unique_ptr<Model> here = LoadModel(Demo(head, conventions)),
                                    there = LoadModel(Demo(head, conventions));

@@ -7,7 +7,6 @@
 #include <torch/library.h>
 
 #include <sstream>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -55,9 +54,8 @@ bool IsOnDevice(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == c10::kHPU;
 }
 
-at::Tensor OfStorage(const c10::Storage& storage, c10::DispatchKey key, const at::Tensor& like) {
-  at::Tensor made =
-      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), key, like.dtype());
+// Laid out as `like`, in other memory.
+at::Tensor Placed(at::Tensor made, const at::Tensor& like) {
   made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
                                                     like.storage_offset());
   return made;
@@ -76,7 +74,10 @@ class HostView {
       return tensor;
     }
     own_ = true;
-    const at::Tensor seen = OfStorage(HostStorage(tensor.storage()), c10::DispatchKey::CPU, tensor);
+    const at::Tensor seen =
+        Placed(at::detail::make_tensor<c10::TensorImpl>(HostStorage(tensor.storage()),
+                                                        c10::DispatchKey::CPU, tensor.dtype()),
+               tensor);
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       seen.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
@@ -93,7 +94,18 @@ class HostView {
     for (const auto& [tensor, seen] : arguments_) {
       if (seen.is_same(result)) return tensor;
     }
-    return OfStorage(DeviceStorage(result.storage()), c10::DispatchKey::HPU, result);
+    c10::Storage storage = DeviceStorage(result.storage());
+    for (const auto& [tensor, seen] : arguments_) {
+      // A view is what the tensor is: of one that autograd knows, autograd knows it.
+      if (!tensor.storage().is_alias_of(storage)) continue;
+      return Placed(
+          at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, std::move(storage),
+                                                   tensor.key_set(), result.dtype()),
+          result);
+    }
+    return Placed(at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
+                                                           c10::DispatchKey::HPU, result.dtype()),
+                  result);
   }
 
   // What the call did to the sizes and the memory of its arguments.
