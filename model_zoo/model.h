@@ -30,7 +30,7 @@ class Model {
 
   // Turns loaded weights into what runs on `device` in `precision`: cast, packed, folded; frees
   // what inference does not need. Called once. Throws c10::ValueError in words where the model
-  // cannot run at one of its further sizes, or is a detector and `device` is not the CPU.
+  // cannot run at one of its further sizes, or in FP16 and `device` is the CPU.
   virtual void Prepare(c10::Device device, Precision precision) = 0;
 
   // What is computed for a batch together. pixels: FP32 [N, 3, H, W], normalised (or UINT8
@@ -41,15 +41,17 @@ class Model {
                                            ForwardContext& context) const = 0;
 
   // What is left to do for each image by itself, such as suppressing boxes; nothing unless
-  // info().finishes. `images`: rows of RunBatch's tensors, [n, ...], of any n images that were run
-  // at `input`; `contents`: how much of each, from its upper left corner, shows the picture.
+  // info().finishes. `images`: rows of RunBatch's tensors, [n, ...], contiguous and on the CPU,
+  // wherever the model runs: who runs it brings them there. Of any n images that were run at
+  // `input`; `contents`: how much of each, from its upper left corner, shows the picture.
   // Returns one tensor per info().outputs, [n, ...] of its type and contiguous.
   virtual std::vector<at::Tensor> Finish(std::vector<at::Tensor> images, const ImageSize& /*input*/,
                                          std::span<const ImageSize> /*contents*/) const {
     return images;
   }
 
-  // RunBatch, and Finish for all of its images with what context.Content says.
+  // RunBatch, and Finish for all of its images with what context.Content says. Returns its tensors
+  // on the CPU.
   std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const;
 
   // The feature pyramid of the same pixels: FP32 [N, channels, H/stride, W/stride] for each of

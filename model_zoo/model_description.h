@@ -33,7 +33,22 @@ constexpr TaskNames NamesOf(Task task) {
   return {"classification", "CLASSIFICATION"};
 }
 
-enum class Precision { kFp32, kBf16 };
+// FP16 runs on GPUs only.
+enum class Precision { kFp32, kBf16, kFp16 };
+inline constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16};
+
+// As a description writes it.
+constexpr const char* NameOf(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return "BF16";
+    case Precision::kFp16:
+      return "FP16";
+    case Precision::kFp32:
+      break;
+  }
+  return "FP32";
+}
 
 // What a backbone takes: normalised pixels as FP32 [N, 3, H, W], or the bytes of the image as UINT8
 // [N, H, W, 3].
@@ -170,6 +185,10 @@ struct ModelInfo {
   };
   std::vector<Output> outputs;
   bool finishes = false;  // Model::Finish has work to do
+  // Model::RunBatch does the same work whatever the images show, does not wait for the device and
+  // reads no host memory, given pixels on the device: a GPU may record a pass and replay it with
+  // other pixels in the same place.
+  bool replayable = true;
   // The maps of its feature pyramid, finest first; empty: it has none.
   struct FeatureMap {
     int64_t channels = 0;

@@ -82,8 +82,11 @@ const char* ResizeModeName(ResizeMode mode) {
   return "SHORTEST_EDGE";
 }
 
-const char* PrecisionName(Precision precision) {
-  return precision == Precision::kBf16 ? "BF16" : "FP32";
+std::optional<Precision> PrecisionOf(const json& name) {
+  for (const Precision precision : kPrecisions) {
+    if (name == NameOf(precision)) return precision;
+  }
+  return std::nullopt;
 }
 
 const char* ConventionsName(Conventions conventions) {
@@ -158,8 +161,8 @@ ModelDescription DescriptionFromJson(std::string_view text) {
         if (!size.is_array() || size.size() != 2) Refuse(name + " is a list of [height, width]");
         description.further_sizes.push_back({Count(name, size[0]), Count(name, size[1])});
       }
-    } else if (name == "precision" && (value == "FP32" || value == "BF16")) {
-      description.precision = value == "BF16" ? Precision::kBf16 : Precision::kFp32;
+    } else if (name == "precision" && PrecisionOf(value)) {
+      description.precision = *PrecisionOf(value);
     } else if (name == "random_weights_seed" && value.is_number_unsigned()) {
       description.random_weights_seed = value.get<uint64_t>();
     } else if (name == "weights") {
@@ -188,7 +191,7 @@ std::string DescriptionToJson(const ModelDescription& description) {
                  {"image_height", description.image_height},
                  {"image_width", description.image_width},
                  {"further_sizes", ToJson(description.further_sizes)},
-                 {"precision", PrecisionName(description.precision)}};
+                 {"precision", NameOf(description.precision)}};
   // kNoClasses has no spelling there: a description on disk cannot say it either.
   if (description.num_classes >= 0) object["num_classes"] = description.num_classes;
   if (description.vit) {

@@ -386,6 +386,17 @@ void MakeBuckets(ModelSpec& spec) {
   spec.description.further_sizes.assign(sizes.begin() + 1, sizes.end());
 }
 
+models::Precision ToPrecision(v1::ModelSpec::Precision precision) {
+  switch (precision) {
+    case v1::ModelSpec::BF16:
+      return models::Precision::kBf16;
+    case v1::ModelSpec::FP16:
+      return models::Precision::kFp16;
+    default:
+      return models::Precision::kFp32;
+  }
+}
+
 models::ModelDescription ToDescription(const v1::ModelSpec& message, const SpecOrigin& origin,
                                        std::string_view folder, SpecErrors& errors) {
   models::ModelDescription to;
@@ -434,8 +445,7 @@ models::ModelDescription ToDescription(const v1::ModelSpec& message, const SpecO
   errors.Add(
       InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));
   to.num_classes = message.num_classes();
-  to.precision = message.precision() == v1::ModelSpec::BF16 ? models::Precision::kBf16
-                                                            : models::Precision::kFp32;
+  to.precision = ToPrecision(message.precision());
   errors.Add(InRangeOrZero<int64_t>(origin, "image_height", message.image_height(),
                                     limits::kMaxInputSide));
   errors.Add(

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace fovea::models {
 
@@ -13,23 +14,24 @@ std::array<int64_t, 2> AnchorStep(const ImageSize& input, const at::Tensor& map,
   return {input.height / map.size(2), input.width / map.size(3)};
 }
 
-Anchors::Anchors(const std::vector<double>& sizes, const std::vector<double>& ratios,
-                 std::array<int64_t, 2> step, int64_t map_width, Conventions conventions)
-    : step_(step), map_width_(map_width) {
+at::Tensor AnchorShapes(const std::vector<double>& sizes, const std::vector<double>& ratios,
+                        Conventions conventions) {
   const at::Tensor all_sizes = at::tensor(sizes, at::kFloat);
   const at::Tensor roots = at::tensor(ratios, at::kFloat).sqrt();
   const at::Tensor widths = (all_sizes.unsqueeze(0) * (1 / roots).unsqueeze(1)).flatten();
   const at::Tensor heights = (all_sizes.unsqueeze(0) * roots.unsqueeze(1)).flatten();
-  shapes_ = at::stack({-widths, -heights, widths, heights}, 1) / 2;
-  if (conventions == Conventions::kTorchvision) shapes_.round_();
+  const at::Tensor shapes = at::stack({-widths, -heights, widths, heights}, 1) / 2;
+  return conventions == Conventions::kTorchvision ? shapes.round() : shapes;
 }
+
+Anchors::Anchors(at::Tensor shapes, std::array<int64_t, 2> step, int64_t map_width)
+    : shapes_(std::move(shapes)), step_(step), map_width_(map_width) {}
 
 at::Tensor Anchors::Boxes(const at::Tensor& index) const {
   const at::Tensor place = index.floor_divide(at_each_place());
   const at::Tensor y = place.floor_divide(map_width_) * step_[0];
   const at::Tensor x = place.remainder(map_width_) * step_[1];
-  return shapes_.to(index.device()).index_select(0, index.remainder(at_each_place())) +
-         at::stack({x, y, x, y}, 1);
+  return shapes_.index_select(0, index.remainder(at_each_place())) + at::stack({x, y, x, y}, 1);
 }
 
 at::Tensor DecodeBoxes(const at::Tensor& deltas, const at::Tensor& references,

@@ -17,23 +17,26 @@ namespace fovea::models {
 std::array<int64_t, 2> AnchorStep(const ImageSize& input, const at::Tensor& map, int64_t stride,
                                   Conventions conventions);
 
+// The anchors around (0, 0): sizes and ratios (height / width) in all pairs, sizes inside. FP32
+// [shapes, 4]. A head keeps them where its maps are.
+//   TORCHVISION rounds them to whole pixels, MMDETECTION does not.
+at::Tensor AnchorShapes(const std::vector<double>& sizes, const std::vector<double>& ratios,
+                        Conventions conventions);
+
 // Of one map.
 class Anchors {
  public:
-  // Around the upper left corner of a place, sizes and ratios (height / width) in all pairs, sizes
-  // inside. `step`: AnchorStep's.
-  //   TORCHVISION rounds the shapes to whole pixels, MMDETECTION does not.
-  Anchors(const std::vector<double>& sizes, const std::vector<double>& ratios,
-          std::array<int64_t, 2> step, int64_t map_width, Conventions conventions);
+  // AnchorShapes around the upper left corner of a place. `step`: AnchorStep's.
+  Anchors(at::Tensor shapes, std::array<int64_t, 2> step, int64_t map_width);
 
   int64_t at_each_place() const { return shapes_.size(0); }
 
-  // index: INT64 [M], of anchors in the order of places (row by row), then shapes. Returns FP32
-  // [M, 4]. Anchors reach over the edges of the input.
+  // index: INT64 [M], of anchors in the order of places (row by row), then shapes; on the shapes'
+  // device. Returns FP32 [M, 4]. Anchors reach over the edges of the input.
   at::Tensor Boxes(const at::Tensor& index) const;
 
  private:
-  at::Tensor shapes_;  // FP32 [shapes, 4], around (0, 0)
+  at::Tensor shapes_;
   std::array<int64_t, 2> step_;
   int64_t map_width_;
 };

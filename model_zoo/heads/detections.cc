@@ -29,6 +29,25 @@ at::Tensor BestKept(const at::Tensor& boxes, const at::Tensor& scores, double io
   return kernels::Nms(boxes, scores, iou).slice(0, 0, most);
 }
 
+double LogitOf(double score) { return std::log(score / (1 - score)); }
+
+// BestOfRows, where a row is longer. Ranks are whole numbers, so that no two are equal: of the
+// larger scores above those of the ones that are equal to the last, of both the earlier ones above.
+at::Tensor BestByRank(const at::Tensor& scores, int64_t most) {
+  const int64_t all = scores.size(1);
+  const at::ScalarType type = all < (1 << 30) ? at::kInt : at::kLong;
+  const at::Tensor last = std::get<0>(scores.topk(most, 1)).slice(1, most - 1);
+  const at::Tensor place = at::arange(all, scores.options().dtype(type));
+  const at::Tensor better = scores.isnan() | (scores > last);
+  const at::Tensor rank =
+      at::where(better, 2 * all - place, at::where(scores == last, all - place, 0));
+  const at::Tensor chosen =
+      std::get<0>(std::get<1>(rank.to(type).topk(most, 1)).sort(/*dim=*/1));  // by their place
+  const at::Tensor order =
+      std::get<1>(scores.gather(1, chosen).sort(/*stable=*/true, /*dim=*/1, /*descending=*/true));
+  return chosen.gather(1, order);
+}
+
 }  // namespace
 
 at::Tensor BestFirst(const at::Tensor& scores, int64_t most) {
@@ -44,8 +63,18 @@ at::Tensor BestFirst(const at::Tensor& scores, int64_t most) {
   return chosen.index_select(0, order);
 }
 
+at::Tensor BestOfRows(const at::Tensor& scores, int64_t most) {
+  if (most == scores.size(1)) {
+    return std::get<1>(scores.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true));
+  }
+  if (!scores.device().is_cpu()) return BestByRank(scores, most);
+  std::vector<at::Tensor> best;
+  for (int64_t row = 0; row < scores.size(0); ++row) best.push_back(BestFirst(scores[row], most));
+  return at::stack(best);
+}
+
 BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most) {
-  const double least = std::log(threshold / (1 - threshold));
+  const double least = LogitOf(threshold);
   std::vector<at::Tensor> scores, indices;
   for (int64_t first = 0; first == 0 || first < logits.size(0); first += kPiece) {
     const at::Tensor piece = logits.slice(0, first, first + kPiece);
@@ -60,10 +89,32 @@ BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most) {
   return {all.index_select(0, best), at::cat(indices).index_select(0, best)};
 }
 
+BestScores BestOfRowsAbove(const at::Tensor& logits, double threshold, int64_t most) {
+  if (!logits.device().is_cpu()) {
+    const at::Tensor all =
+        logits.to(at::kFloat).sigmoid().masked_fill(logits <= LogitOf(threshold), -1);
+    const at::Tensor best = BestOfRows(all, most);
+    return {all.gather(1, best), best};
+  }
+  const int64_t rows = logits.size(0);
+  const BestScores found = {at::full({rows, most}, -1, logits.options().dtype(at::kFloat)),
+                            at::zeros({rows, most}, logits.options().dtype(at::kLong))};
+  for (int64_t row = 0; row < rows; ++row) {
+    const BestScores best = BestAbove(logits[row], threshold, most);
+    const int64_t count = best.scores.size(0);
+    found.scores[row].slice(0, 0, count).copy_(best.scores);
+    found.indices[row].slice(0, 0, count).copy_(best.indices);
+  }
+  return found;
+}
+
 at::Tensor Clipped(const at::Tensor& boxes, const ImageSize& content) {
   const auto height = static_cast<double>(content.height),
              width = static_cast<double>(content.width);
-  return boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, boxes.options()));
+  const at::Tensor corners = boxes.unflatten(1, {2, 2}).clamp_min(0);  // [M, which, x and y]
+  return at::stack({corners.select(2, 0).clamp_max(width), corners.select(2, 1).clamp_max(height)},
+                   2)
+      .flatten(1);
 }
 
 at::Tensor GroupsApart(const at::Tensor& boxes, const at::Tensor& groups,

@@ -22,6 +22,11 @@ struct Candidates {
 // `most` is at least 1.
 at::Tensor BestFirst(const at::Tensor& scores, int64_t most);
 
+// BestFirst of each row of these scores [N, M], FP32, of which M is at least `most`: INT64 [N,
+// most]. Anywhere but on the CPU it does the same work whatever the scores are, and waits for
+// nothing.
+at::Tensor BestOfRows(const at::Tensor& scores, int64_t most);
+
 struct BestScores {
   at::Tensor scores;   // FP32 [K], K at most `most`
   at::Tensor indices;  // INT64 [K]: of the logits
@@ -36,6 +41,10 @@ BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most);
 // Boxes FP32 [M, 4], cut off at the edges of `content`, the part of the input that shows the
 // picture.
 at::Tensor Clipped(const at::Tensor& boxes, const ImageSize& content);
+
+// BestAbove of each row of `logits` [N, M], of which M is at least `most`: both [N, most], and
+// where there are fewer above the threshold scores of -1. Waits as BestOfRows does.
+BestScores BestOfRowsAbove(const at::Tensor& logits, double threshold, int64_t most);
 
 // Clipped boxes, each group of them (INT64 [M]: a class, or a level of a pyramid) in a place of its
 // own, where it overlaps no other: NMS of all groups at once. In fp64: as far out an fp32 pixel has

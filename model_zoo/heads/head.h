@@ -54,6 +54,9 @@ class Head : public Layer {
     return std::nullopt;
   }
 
+  // ModelInfo::replayable, of forward.
+  virtual bool replayable() const { return true; }
+
   // Backbone::Finish, where it does anything.
   virtual bool finishes() const { return false; }
   virtual std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,

@@ -41,20 +41,12 @@ class HeadedBackbone final : public Backbone {
                  const HeadEntry& entry)
       : backbone_(register_module(kBackbone, std::move(backbone))),
         head_(register_module(kHead, std::move(head))),
-        name_(entry.name),
-        task_(entry.task),
         info_(backbone_->info()) {
     info_.num_classes = head_->num_classes();
     info_.outputs = head_->outputs();
     info_.finishes = head_->finishes();
-    info_.preprocessing = OfWholePictures(info_.preprocessing, task_);
-  }
-
-  // What detectors do behind their convolutions has only run on the CPU.
-  void Prepare(const Placement& placement) override {
-    TORCH_CHECK_VALUE(task_ != Task::kDetection || placement.device.is_cpu(), "the head '", name_,
-                      "' runs on the CPU, not on ", placement.device);
-    Backbone::Prepare(placement);
+    info_.replayable = info_.replayable && head_->replayable();
+    info_.preprocessing = OfWholePictures(info_.preprocessing, entry.task);
   }
 
   std::vector<at::Tensor> forward(const at::Tensor& pixels,
@@ -110,8 +102,6 @@ class HeadedBackbone final : public Backbone {
  private:
   const std::shared_ptr<Backbone> backbone_;
   const std::shared_ptr<Head> head_;
-  const std::string name_;  // the head's
-  const Task task_;
   ModelInfo info_;
 };
 

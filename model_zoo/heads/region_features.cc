@@ -36,8 +36,15 @@ at::Tensor RegionFeatures(const std::vector<at::Tensor>& pyramid, std::span<cons
   const at::Tensor levels = LevelsOf(regions.slice(1, 1), strides);
   at::Tensor features =
       at::empty({regions.size(0), pyramid[0].size(1), side, side}, pyramid[0].options());
+  // Level by level, those on none first. How many are of each is all that is asked of the device.
+  const at::Tensor order = levels.argsort();
+  const at::Tensor bounds =
+      at::arange(static_cast<int64_t>(strides.size()) + 1, levels.options()).unsqueeze(1);
+  const at::Tensor before = (levels < bounds).sum(1).to(at::kCPU);
+  const auto of = [&](int64_t first, int64_t end) { return order.slice(0, first, end); };
   for (size_t level = 0; level < strides.size(); ++level) {
-    const at::Tensor index = (levels == static_cast<int64_t>(level)).nonzero().squeeze(1);
+    const auto number = static_cast<int64_t>(level);
+    const at::Tensor index = of(before[number].item<int64_t>(), before[number + 1].item<int64_t>());
     if (index.size(0) == 0) continue;
     features.index_copy_(
         0, index,
@@ -47,10 +54,8 @@ at::Tensor RegionFeatures(const std::vector<at::Tensor>& pyramid, std::span<cons
             .contiguous());
   }
   // A box that is no number is on no map.
-  const at::Tensor lost = regions.isnan().any(1).nonzero().squeeze(1);
-  if (lost.size(0) > 0) {
-    features.index_fill_(0, lost, std::numeric_limits<double>::quiet_NaN());
-  }
+  features.masked_fill_(regions.isnan().any(1).view({-1, 1, 1, 1}),
+                        std::numeric_limits<double>::quiet_NaN());
   return features;
 }
 

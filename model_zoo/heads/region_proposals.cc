@@ -51,19 +51,25 @@ RegionProposals::RegionProposals(int64_t channels, const ImageSize& input,
     : input_(input),
       strides_(std::move(strides)),
       conventions_(conventions),
-      head_(Add<RpnHead>("head", channels, conventions == Conventions::kTorchvision ? 2 : 1)) {}
+      head_(Add<RpnHead>("head", channels, conventions == Conventions::kTorchvision ? 2 : 1)) {
+  for (const int64_t stride : strides_) {
+    anchor_shapes_.push_back(AnchorShapes({kSize * static_cast<double>(stride)},
+                                          {kRatios.begin(), kRatios.end()}, conventions));
+  }
+}
+
+void RegionProposals::Prepare(const Placement& placement) {
+  for (at::Tensor& shapes : anchor_shapes_) shapes = shapes.to(placement.device);
+  Layer::Prepare(placement);
+}
 
 RegionProposals::Scores RegionProposals::Score(const at::Tensor& map) const {
   return head_->forward(map);
 }
 
 Anchors RegionProposals::AnchorsOf(size_t level, const at::Tensor& map) const {
-  const int64_t stride = strides_[level];
-  return {{kSize * static_cast<double>(stride)},
-          {kRatios.begin(), kRatios.end()},
-          AnchorStep(input_, map, stride, conventions_),
-          map.size(3),
-          conventions_};
+  return {anchor_shapes_[level], AnchorStep(input_, map, strides_[level], conventions_),
+          map.size(3)};
 }
 
 std::vector<at::Tensor> RegionProposals::forward(const std::vector<at::Tensor>& pyramid,
@@ -94,9 +100,7 @@ std::vector<at::Tensor> RegionProposals::Propose(const std::vector<at::Tensor>& 
     const Anchors anchors = AnchorsOf(level, pyramid[level]);
     const int64_t most = std::min(kCandidates, found.objectness.size(1));
     const at::Tensor objectness = found.objectness.to(at::kFloat);
-    std::vector<at::Tensor> best_of_images;
-    for (int64_t i = 0; i < images; ++i) best_of_images.push_back(BestFirst(objectness[i], most));
-    const at::Tensor index = at::stack(best_of_images), best = objectness.gather(1, index);
+    const at::Tensor index = BestOfRows(objectness, most), best = objectness.gather(1, index);
     const at::Tensor deltas = found.deltas.view({images, -1, 4})
                                   .gather(1, index.unsqueeze(2).expand({-1, -1, 4}))
                                   .to(at::kFloat)

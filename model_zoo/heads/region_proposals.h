@@ -47,6 +47,8 @@ class RegionProposals final : public Layer {
   // FP32 [anchors, 4]: those of all maps, in the order of their scores.
   at::Tensor AllAnchors(const std::vector<at::Tensor>& pyramid) const;
 
+  void Prepare(const Placement& placement) override;
+
  private:
   // torchvision's rpn.head.
   class RpnHead;
@@ -60,6 +62,7 @@ class RegionProposals final : public Layer {
   const std::vector<int64_t> strides_;
   const Conventions conventions_;
   const std::shared_ptr<RpnHead> head_;
+  std::vector<at::Tensor> anchor_shapes_;  // of each map
 };
 
 }  // namespace fovea::models

@@ -28,7 +28,8 @@ namespace fovea::models {
 namespace {
 
 constexpr int64_t kPublishedChannels = 256;
-constexpr size_t kMaps = 3;  // of the backbone: its coarsest ones
+constexpr size_t kMaps = 3;            // of the backbone: its coarsest ones
+constexpr size_t kLevels = kMaps + 2;  // of the pyramid
 // At 800x1344, as published, its maps have 22,400 places with nine anchors, each with a logit of
 // every class: 4 GB an image, FP32.
 constexpr int64_t kMostClasses = 5'000;
@@ -92,7 +93,14 @@ class RetinaNet final : public Head, public AnchorDetector {
             normed() ? Fpn::Extra::kTwoConvolutions : Fpn::Extra::kTwoConvolutionsWithoutRelu)),
         classes_(
             Add<Branch>("classification_head", Width(site), normed(), "cls_logits", num_classes_)),
-        boxes_(Add<Branch>("regression_head", Width(site), normed(), "bbox_reg", 4)) {}
+        boxes_(Add<Branch>("regression_head", Width(site), normed(), "bbox_reg", 4)) {
+    for (size_t level = 0; level < kLevels; ++level) anchor_shapes_.push_back(ShapesOf(level));
+  }
+
+  void Prepare(const Placement& placement) override {
+    for (at::Tensor& shapes : anchor_shapes_) shapes = shapes.to(placement.device);
+    Layer::Prepare(placement);
+  }
 
   std::vector<ModelInfo::Output> outputs() const override {
     return DetectionOutputs(options_.detections_per_image);
@@ -128,22 +136,19 @@ class RetinaNet final : public Head, public AnchorDetector {
         context.Record(name, "class_logits", logits);
         context.Record(name, "box_deltas", deltas);
       }
-      const Anchors anchors = AnchorsOf(level, map);
-      const int64_t most = std::min(kCandidates, logits.size(1));
-      const at::TensorOptions numbers = logits.options().dtype(at::kFloat);
-      const at::Tensor boxes = at::zeros({images, most, 4}, numbers);
-      const at::Tensor scores = at::full({images, most}, -1, numbers);
-      const at::Tensor labels = at::zeros({images, most}, numbers.dtype(at::kLong));
-      for (int64_t i = 0; i < images; ++i) {
-        const Candidates best = Best(logits[i], deltas[i], anchors, most, context.Fullest());
-        const int64_t count = best.scores.size(0);
-        boxes[i].slice(0, 0, count).copy_(best.boxes);
-        scores[i].slice(0, 0, count).copy_(best.scores);
-        labels[i].slice(0, 0, count).copy_(best.labels);
-      }
-      found[0].push_back(boxes);
-      found[1].push_back(scores);
-      found[2].push_back(labels);
+      const BestScores best =
+          BestOfRowsAbove(logits, context.Fullest() ? 0 : options_.score_threshold,
+                          std::min(kCandidates, logits.size(1)));
+      const at::Tensor anchor = best.indices.floor_divide(num_classes_);
+      const at::Tensor moved = deltas.view({images, -1, 4})
+                                   .gather(1, anchor.unsqueeze(2).expand({-1, -1, 4}))
+                                   .to(at::kFloat);
+      found[0].push_back(DecodeBoxes(moved.flatten(0, 1),
+                                     AnchorsOf(level, map).Boxes(anchor.flatten()), {1, 1, 1, 1},
+                                     options_.conventions)
+                             .view_as(moved));
+      found[1].push_back(best.scores);
+      found[2].push_back(best.indices.remainder(num_classes_));
     }
     return {at::cat(found[0], 1), at::cat(found[1], 1), at::cat(found[2], 1)};
   }
@@ -214,30 +219,21 @@ class RetinaNet final : public Head, public AnchorDetector {
 
   bool normed() const { return options_.conventions == Conventions::kTorchvision; }
 
-  Anchors AnchorsOf(size_t level, const at::Tensor& map) const {
-    const int64_t stride = first_stride_ << level;
+  int64_t StrideOf(size_t level) const { return first_stride_ << level; }
+
+  at::Tensor ShapesOf(size_t level) const {
     std::vector<double> sizes;
     for (int64_t i = 0; i < kSizesPerOctave; ++i) {
-      const double size =
-          4.0 * static_cast<double>(stride) * std::pow(2, static_cast<double>(i) / kSizesPerOctave);
+      const double size = 4.0 * static_cast<double>(StrideOf(level)) *
+                          std::pow(2, static_cast<double>(i) / kSizesPerOctave);
       sizes.push_back(normed() ? std::floor(size) : size);
     }
-    return {sizes,
-            {kRatios.begin(), kRatios.end()},
-            AnchorStep(input_, map, stride, options_.conventions),
-            map.size(3),
-            options_.conventions};
+    return AnchorShapes(sizes, {kRatios.begin(), kRatios.end()}, options_.conventions);
   }
 
-  // Of one image on one map: at most `most` above the score threshold. `fullest`: as if every score
-  // were.
-  Candidates Best(const at::Tensor& logits, const at::Tensor& deltas, const Anchors& anchors,
-                  int64_t most, bool fullest) const {
-    const BestScores best = BestAbove(logits, fullest ? 0 : options_.score_threshold, most);
-    const at::Tensor anchor = best.indices.floor_divide(num_classes_);
-    const at::Tensor moved = deltas.view({-1, 4}).index_select(0, anchor).to(at::kFloat);
-    return {DecodeBoxes(moved, anchors.Boxes(anchor), {1, 1, 1, 1}, options_.conventions),
-            best.scores, best.indices.remainder(num_classes_)};
+  Anchors AnchorsOf(size_t level, const at::Tensor& map) const {
+    return {anchor_shapes_[level], AnchorStep(input_, map, StrideOf(level), options_.conventions),
+            map.size(3)};
   }
 
   const DetectionOptions options_;
@@ -247,6 +243,7 @@ class RetinaNet final : public Head, public AnchorDetector {
   const std::shared_ptr<Fpn> fpn_;
   const std::shared_ptr<Branch> classes_;
   const std::shared_ptr<Branch> boxes_;
+  std::vector<at::Tensor> anchor_shapes_;  // of each level
 };
 
 }  // namespace

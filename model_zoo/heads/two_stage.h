@@ -39,6 +39,8 @@ class TwoStageHead final : public Head {
   std::vector<ModelInfo::Output> outputs() const override;
   int64_t num_classes() const override { return num_classes_; }
   int64_t background_classes() const override { return BackgroundClasses(options_); }
+  // How many proposals and detections there are follows from what the images show.
+  bool replayable() const override { return false; }
   // Of such a head: what its HeadEntry says.
   static int64_t BackgroundClasses(const DetectionOptions& options) {
     return options.conventions == Conventions::kTorchvision ? 1 : 0;

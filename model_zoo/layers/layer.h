@@ -16,7 +16,7 @@ namespace fovea::models {
 // Where and in which type of activations a prepared module runs.
 struct Placement {
   c10::Device device = c10::kCPU;
-  c10::ScalarType dtype = at::kFloat;  // kFloat or kBFloat16
+  c10::ScalarType dtype = at::kFloat;  // kFloat, kBFloat16 or, but on the CPU, kHalf
 };
 
 // Two states, one way: trainable (parameters under their published names, autograd works) ->

@@ -41,6 +41,18 @@ const HeadEntry& FindHead(const ModelDescription& description, std::span<const H
   return *named;
 }
 
+at::ScalarType ActivationType(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return at::kBFloat16;
+    case Precision::kFp16:
+      return at::kHalf;
+    case Precision::kFp32:
+      break;
+  }
+  return at::kFloat;
+}
+
 at::ScalarType ScalarType(ElementType type) {
   switch (type) {
     case ElementType::kByte:
@@ -158,7 +170,9 @@ class ZooModel final : public Model {
   const ModelInfo& info() const override { return info_; }
 
   void Prepare(c10::Device device, Precision precision) override {
-    const Placement placement{device, precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat};
+    TORCH_CHECK_VALUE(precision != Precision::kFp16 || !device.is_cpu(), info_.backbone,
+                      " cannot run in FP16 on the CPU, which has FP32 and BF16");
+    const Placement placement{device, ActivationType(precision)};
     device_ = device;
     {
       const c10::InferenceMode inference;

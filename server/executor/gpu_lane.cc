@@ -84,7 +84,7 @@ class GpuLane final : public Lane {
     // What the first pass of a size builds, and what it holds, is not recorded.
     Pass pass = RunInput(batch, batch.images, nullptr, context);
     const std::pair key(batch.shape_key, batch.images);
-    if (pass.outputs.empty() || model_.info().finishes || recorded_.contains(key)) return pass;
+    if (pass.outputs.empty() || !model_.info().replayable || recorded_.contains(key)) return pass;
     Recorded& recorded = recorded_[key];
     recorded.peak_bytes = pass.peak_bytes;
     recorded.graph = stream_->Record([this, &recorded, input = Input(batch.images)] {

@@ -28,7 +28,8 @@ at::Tensor Boxes(const std::vector<float>& numbers) {
 }
 
 TEST(AnchorsTest, LieAroundEachPlaceByRatioThenSize) {
-  const Anchors anchors({8, 16}, {0.25, 1}, {10, 20}, /*map_width=*/3, Conventions::kTorchvision);
+  const Anchors anchors(AnchorShapes({8, 16}, {0.25, 1}, Conventions::kTorchvision), {10, 20},
+                        /*map_width=*/3);
   EXPECT_EQ(anchors.at_each_place(), 4);
   // Half as high and twice as wide as the size, at the first place.
   EXPECT_THAT(Numbers(anchors.Boxes(at::tensor({0, 1}, at::kLong))),
@@ -40,7 +41,8 @@ TEST(AnchorsTest, LieAroundEachPlaceByRatioThenSize) {
 
 TEST(AnchorsTest, OnlyTorchvisionsAreWholePixels) {
   const auto first = [](Conventions conventions) {
-    return Numbers(Anchors({9}, {1}, {1, 1}, 1, conventions).Boxes(at::zeros({1}, at::kLong)));
+    return Numbers(
+        Anchors(AnchorShapes({9}, {1}, conventions), {1, 1}, 1).Boxes(at::zeros({1}, at::kLong)));
   };
   EXPECT_THAT(first(Conventions::kMmdetection), ElementsAre(-4.5, -4.5, 4.5, 4.5));
   EXPECT_THAT(first(Conventions::kTorchvision), ElementsAre(-4, -4, 4, 4));  // half to even

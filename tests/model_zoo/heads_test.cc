@@ -160,30 +160,6 @@ TEST(HeadRegistryTest, TheClassifierIsTheUsualHead) {
 }
 
 // Before anything is moved there: no GPU is needed to be told so.
-TEST(HeadRegistryTest, ADetectorIsRefusedOnADeviceOnWhichNoneRuns) {
-  for (const HeadEntry& head : Heads()) {
-    if (head.task != Task::kDetection) continue;
-    SCOPED_TRACE(head.name);
-    ModelDescription description{.backbone = "demo_frame_64",
-                                 .task = head.task,
-                                 .head = head.name,
-                                 .num_classes = 3,
-                                 .random_weights_seed = 1};
-    description.detection.conventions = Conventions::kMmdetection;
-    description.head_channels = 32;
-    for (const char* device : {"cuda", "cuda:1"}) {
-      const std::unique_ptr<Model> model = LoadModel(description);
-      EXPECT_EQ(ErrorOf([&] { model->Prepare(at::Device(device), Precision::kFp32); }),
-                "the head '" + head.name + "' runs on the CPU, not on " + device);
-      model->Prepare(at::kCPU, Precision::kFp32);  // as if nobody had asked
-      ForwardContext context;
-      const ModelInfo& info = model->info();
-      const at::Tensor pixels = at::zeros({1, 3, info.image_height, info.image_width});
-      EXPECT_EQ(model->Run(pixels, context).size(), info.outputs.size());
-    }
-  }
-}
-
 TEST(HeadRegistryTest, WhatCannotStandIsSaidInWords) {
   const auto error = [](const ModelDescription& description) {
     return ErrorOf([&] { LoadModel(description, WithBoxes()); });

@@ -17,37 +17,12 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
-#include "model_zoo/attention/registry/attentions.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/registry/backbones.h"
-#include "model_zoo/weights/random.h"
+#include "tests/model_zoo/tried_models.h"
 
 namespace fovea::models {
 namespace {
-
-// Every attention of the registry: as its name alone, or with each of these behind it.
-std::vector<std::string> Options(std::string_view name) {
-  if (name == "dense") return {"", ":temperature=0.5"};
-  if (name == "knn") return {":k=0.5", ":k=0.5,exact", ":k=100"};
-  for (const char* windowed : {"shifted_window", "axial", "pale", "cross_shaped"}) {
-    if (name == windowed) return {"", "/knn:k=0.5"};
-  }
-  if (name == "ska") return {"", ":activation=gelu,scale=1"};
-  return {""};
-}
-
-const std::vector<std::string>& Attentions() {
-  static const std::vector<std::string> texts = [] {
-    std::vector<std::string> all;
-    const auto add = [&all](std::string_view name) {
-      for (const std::string& options : Options(name)) all.push_back(std::string(name) + options);
-    };
-    for (const CoreEntry& core : Cores()) add(core.name);
-    for (const AttentionModuleEntry& module : AttentionModules()) add(module.name);
-    return all;
-  }();
-  return texts;
-}
 
 // The reasons that model_zoo/attention/README.md allows, by a word of their sentence.
 std::string Reason(const std::string& error) {
@@ -63,46 +38,13 @@ std::string Reason(const std::string& error) {
   return "";
 }
 
-// Numbers with which every part of a model shows in its logits: by the usual start attention is
-// nearly uniform, and what it adds nearly nothing.
-void Enliven(Backbone& backbone, const std::string& attention) {
-  // Without a softmax a sum over all keys grows with their number, block by block.
-  const double key = attention.find("activation") == attention.npos ? 1 : 0.1;
-  const auto fill = [key](const std::string& name, const at::Tensor& tensor) {
-    const RandomStream random(7, name);
-    if (name.ends_with(".k") || name.ends_with(".cls_k")) {
-      random.FillNormal(tensor, key);
-    } else if (tensor.dim() > 1 && tensor.size(0) > 1) {
-      const auto inputs = static_cast<double>(tensor.numel() / tensor.size(0));
-      random.FillNormal(tensor, 1 / std::sqrt(inputs));
-    } else {  // positions and class tokens, [1, ...], too
-      random.FillNormal(tensor, 0.2);
-      const bool factor = name.ends_with("weight") || name.ends_with("running_var") ||
-                          name.ends_with("scale") || name.find("gamma") != name.npos;
-      if (factor && tensor.dim() == 1) tensor.abs_().add_(1);
-    }
-  };
-  for (const auto& parameter : backbone.named_parameters()) {
-    fill(parameter.key(), parameter.value());
-  }
-  for (const auto& buffer : backbone.named_buffers()) fill(buffer.key(), buffer.value());
-}
-
 at::Tensor Logits(const Backbone& backbone, const at::Tensor& pixels) {
   ForwardContext context;
   return backbone.forward(pixels, context).at(0).to(at::kFloat);
 }
 
-double Distance(const at::Tensor& actual, const at::Tensor& expected) {
-  return ((actual - expected).abs().max() / expected.std()).item<double>();
-}
-
 // Of the logits' spread: some hundred fp32 roundings, through as many as forty blocks.
 constexpr double kBound = 1e-4;
-
-at::Tensor Noise(const at::Tensor& like, uint64_t seed) {
-  return at::randn(like.sizes(), at::make_generator<at::CPUGeneratorImpl>(seed));
-}
 
 // Which of two keys with nearly the same logit k-NN attention keeps is decided by rounding. How far
 // that moves the logits: the farthest of eight draws of noise of a few roundings of the pixels, or
@@ -232,8 +174,8 @@ Outcome Try(const BackboneEntry& entry, const std::string& attention, const Imag
 // any of them through.
 void ExpectThatAttentionShows(const std::string& backbone, const std::vector<Outcome>& outcomes) {
   const auto logits = [&](const std::string& attention) {
-    const auto found = std::ranges::find(Attentions(), attention);
-    return outcomes.at(found - Attentions().begin()).logits;
+    const auto found = std::ranges::find(TriedAttentions(), attention);
+    return outcomes.at(found - TriedAttentions().begin()).logits;
   };
   const at::Tensor dense = logits("dense");
   for (const char* other : {"dense:temperature=0.5", "knn:k=0.5"}) {
@@ -255,7 +197,7 @@ std::string ByReason(const std::vector<std::string>& outcomes) {
     auto found =
         std::ranges::find(reasons, outcomes[i], &std::pair<std::string, std::string>::first);
     if (found == reasons.end()) found = reasons.insert(found, {outcomes[i], ""});
-    Append(found->second, Quoted(Attentions()[i]));
+    Append(found->second, Quoted(TriedAttentions()[i]));
   }
   std::string text;
   for (const auto& [reason, attentions] : reasons) {
@@ -264,7 +206,7 @@ std::string ByReason(const std::vector<std::string>& outcomes) {
   return text.empty() ? "none" : text;
 }
 
-// What became of every attention in one backbone, in the order of Attentions().
+// What became of every attention in one backbone, in the order of TriedAttentions().
 struct Row {
   std::string backbone;
   std::vector<std::string> outcomes;
@@ -279,7 +221,7 @@ std::vector<Row> TryAll(Size size, size_t part = 0, size_t parts = 1) {
     if (entry.make_tiny({.backbone = entry.name})->info().attention.empty()) continue;
     std::vector<Outcome> tried;
     Row row{.backbone = entry.name};
-    for (const std::string& attention : Attentions()) {
+    for (const std::string& attention : TriedAttentions()) {
       tried.push_back(Try(entry, attention, SizeOf(entry, size), count));
       row.outcomes.push_back(tried.back().reason);
     }
@@ -309,7 +251,7 @@ std::string Table(const std::vector<Row>& rows) {
     Append(same->first, row.backbone);
   }
   std::string all;
-  for (const std::string& attention : Attentions()) Append(all, Quoted(attention));
+  for (const std::string& attention : TriedAttentions()) Append(all, Quoted(attention));
   std::ostringstream table;
   table << "Tried: " << all << ".\n\n| backbones | all but |\n|---|---|\n";
   for (const auto& [backbones, outcomes] : lines) {

@@ -48,6 +48,15 @@ TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 7}), ElementsAre(7));
 }
 
+TEST(ModelSpecTest, EveryPrecisionArrives) {
+  for (const models::Precision precision : models::kPrecisions) {
+    const std::string text = std::string("precision: ") + models::NameOf(precision);
+    const absl::StatusOr<ModelSpec> spec = Parse(text);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->description.precision, precision) << text;
+  }
+}
+
 TEST(ModelSpecTest, EveryFieldArrives) {
   const absl::StatusOr<ModelSpec> spec = Parse(R"pb(
     name: "cats"

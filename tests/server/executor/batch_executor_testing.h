@@ -68,6 +68,7 @@ class SummingModel final : public models::Model {
     return {-images[0]};
   }
   void finishes() { info_.finishes = true; }
+  void cannot_be_replayed() { info_.replayable = false; }
   void takes_bytes() { info_.pixel_input = models::PixelInput::kBytes; }
   std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
     return {};

@@ -181,7 +181,7 @@ TEST_F(GpuLaneTest, AnswersSayWhatTheRecordedWorkHolds) {
 
 TEST_F(GpuLaneTest, AModelWhoseWorkDependsOnItsImagesIsNotRecorded) {
   auto model = std::make_unique<SummingModel>();
-  model->finishes();
+  model->cannot_be_replayed();
   ASSERT_TRUE(LoadOnGpu(std::move(model)).ok());
   EXPECT_EQ(records_, 0);
   Outcome outcome;
@@ -203,7 +203,7 @@ TEST_F(GpuLaneTest, NothingRunsForACallerWhoHasGone) {
 
 TEST_F(GpuLaneTest, Row40AFailedPassLeavesTheLaneAsItWas) {
   auto model = std::make_unique<SummingModel>(/*most_images=*/2);
-  model->finishes();  // not recorded: what fails is found when it runs
+  model->cannot_be_replayed();  // what fails is found when it runs
   ASSERT_TRUE(LoadOnGpu(std::move(model), /*max_batch_size=*/2).ok());
   Outcome poisoned, innocent, large;
   Run(MakeTask({kPoison}, poisoned), MakeTask({1}, innocent));
