@@ -64,7 +64,7 @@ struct ModelInfo {
   std::string task;       // "classification"
   std::string attention;  // canonical text, "knn:k=100"
   std::string backbone;
-  std::string precision;           // "FP32" or "BF16"
+  std::string precision;           // "FP32", "BF16" or "FP16"
   bool untrained = false;          // its weights are random numbers
   std::vector<TensorInfo> inputs;  // the advertised one
   std::vector<TensorInfo> outputs;

@@ -71,7 +71,7 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
   view.backbone = info.backbone;
   view.attention = info.attention;
   view.task = TaskOf(spec.description.task);
-  view.precision = spec.description.precision == models::Precision::kBf16 ? "BF16" : "FP32";
+  view.precision = models::NameOf(spec.description.precision);
   view.inputs = {AdvertisedTensor(spec.advertised_input, info)};
   view.accepted_inputs = AcceptedInputs(info);
   for (const models::ModelInfo::Output& output : info.outputs) {

@@ -93,13 +93,10 @@ absl::Status ReadOnAxis(SweepAxis axis, int device_threads, SweptValue& value) {
       break;
     }
     case SweepAxis::kPrecision:
-      if (value.text == "FP32") {
-        value.precision = models::Precision::kFp32;
-      } else if (value.text == "BF16") {
-        value.precision = models::Precision::kBf16;
-      } else {
-        return BadValue(value.text, "precision: FP32 or BF16");
+      for (const models::Precision precision : models::kPrecisions) {
+        if (value.text == models::NameOf(precision)) value.precision = precision;
       }
+      if (!value.precision) return BadValue(value.text, "precision: FP32, BF16 or FP16");
       break;
   }
   return absl::OkStatus();
