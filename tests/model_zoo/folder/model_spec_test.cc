@@ -262,7 +262,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "model.textproto:4: ", "unknown field \"num_clases\""},
         BadSpec{"UnknownNestedField", "instance_group {\n  cuont: 3\n}",
                 "model.textproto:4: ", "unknown field \"cuont\""},
-        BadSpec{"UnknownEnumValue", "precision: FP16", "model.textproto:3: ", "FP16"},
+        BadSpec{"UnknownEnumValue", "precision: FP8", "model.textproto:3: ", "FP8"},
         BadSpec{"SyntaxError", "max_batch_size: {", "model.textproto:3: ", ""},
         BadSpec{"FieldTwice", "num_classes: 3\nnum_classes: 3",
                 "model.textproto:4: ", "num_classes"},
