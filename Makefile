@@ -10,7 +10,7 @@ PREFIX ?= /opt/fovea
 SECONDS ?= 600
 ARRIVALS ?= poisson
 
-.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-kernels bench-models bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-imaging bench-kernels bench-models bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,11 @@ bench-kernels: setup  ## Measure the kernels alone: table, CSV and a plot of tim
 	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET) bench_kernels
 	@tests/bench/kernels/run.sh "$(BUILD)"
+
+bench-imaging: setup  ## Measure JPEGs to pixels: against torchvision and Pillow, exactly and with fast_decode
+	@deploy/setup/setup.sh test
+	@deploy/setup/build.sh $(PRESET) imaging_dump
+	@.venv/bin/python tests/bench/imaging/decode_resize.py --build "$(BUILD)"
 
 bench-serving: setup  ## Measure the server: against the raw model and Triton (make peers), its tail, and twice the load that it can carry
 	@deploy/setup/setup.sh test

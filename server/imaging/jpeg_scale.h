@@ -3,8 +3,7 @@
 // Of each block of 8 x 8 pixels a decoder can make 4 x 4, 2 x 2 or 1, from as many of its lowest
 // frequencies: an inverse transform of fewer terms, and fewer pixels to store and to resize. How
 // many times a side is halved is called `halvings`, 0 to kMaxHalvings. (TurboJPEG also knows 3, 5,
-// 6 and 7 eighths. They take longer than half of the side or all of it: nobody has written them in
-// vector instructions.)
+// 6 and 7 eighths, without vector instructions: 3 take as long as 4, the others longer than all 8.)
 #pragma once
 
 #include <cstdint>
