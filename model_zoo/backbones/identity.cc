@@ -26,11 +26,12 @@ class Identity final : public Backbone {
   }
 
   // The copy is what a model does too: its output is its own memory, whatever becomes of the
-  // input's. Not Tensor::clone: that would share so small a copy among threads, at the cost of
-  // more.
+  // input's. On the CPU not Tensor::clone: that would share so small a copy among threads, at the
+  // cost of more.
   std::vector<at::Tensor> forward(const at::Tensor& pixels,
                                   ForwardContext& /*context*/) const override {
     TORCH_CHECK_VALUE(pixels.is_contiguous(), "identity takes contiguous pixels");
+    if (!pixels.is_cpu()) return {pixels.clone()};
     at::Tensor copy = at::empty_like(pixels);
     std::memcpy(copy.mutable_data_ptr(), pixels.const_data_ptr(), pixels.nbytes());
     return {copy};
