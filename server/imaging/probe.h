@@ -36,8 +36,8 @@ absl::StatusOr<ImageInfo> ProbeImage(Bytes encoded, const ImageLimits& limits);
 int64_t DecodeBytes(const ImageInfo& info, int halvings);
 
 // What the first bytes of a file tell: its format, sides and, for a JPEG, whether it is progressive
-// (`scans` is 2 then, 1 otherwise); the other fields are left alone. Nothing where they do not
-// reach so far or make no sense, which is for ProbeImage to say. Thread-safe.
+// (`scans` is 2 then, 1 otherwise) and how it is turned; the other fields are left alone. Nothing
+// where they do not reach so far or make no sense, which is for ProbeImage to say. Thread-safe.
 std::optional<ImageInfo> PeekImage(Bytes beginning);
 inline constexpr size_t kPeekBytes = 64 << 10;  // of a photograph's file, that tell its size
 
