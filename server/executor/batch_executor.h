@@ -139,6 +139,7 @@ class BatchExecutor {
   int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
+  std::span<const std::unique_ptr<Lane>> WarmedUpLanes() const;
   // Batches of one shape on so many threads, timed on the first lane. Returns the peak of the
   // largest.
   int64_t WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,

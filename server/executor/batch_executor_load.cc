@@ -190,7 +190,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
       lanes_.push_back(
           device_->MakeLane(*model_, preprocessing_, allowed_threads().MaxImagesOfInstance(lane)));
     }
-    for (const auto& lane : lanes_) lane->ClearInput();
+    for (const auto& lane : WarmedUpLanes()) lane->ClearInput();
     for (const uint64_t shape_key : shape_keys) {
       int64_t peak = 0;
       for (const int on : std::views::reverse(options_.arrangement.threads_per_batch)) {
@@ -205,20 +205,24 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   return context.ShouldStop() ? LoadStopped() : absl::OkStatus();
 }
 
+std::span<const std::unique_ptr<Lane>> BatchExecutor::WarmedUpLanes() const {
+  // The input of one that is not stays untouched: it takes no memory yet.
+  return std::span(lanes_).first(device_->WarmsUpEachLane() ? lanes_.size() : 1);
+}
+
 int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
                                    const WarmUpProgress& progress) {
   // The first pass of a batch makes what later ones use, and is not what they will take: where the
   // time is to be known, there is a second one. A doubling of images is enough of them for the
   // latency curve.
   const int most = allowed_threads().MaxImages(threads);
-  const size_t lanes = device_->WarmsUpEachLane() ? lanes_.size() : 1;
   int next_timed = most;
   int64_t peak = 0;
   for (const int images :
        options_.only_full_batches ? std::vector{most} : device_->WarmUpSizes(most)) {
     const BatchSize batch{.images = images, .shape_key = shape_key, .threads = threads};
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      peak = std::max(peak, lanes_[lane]->MakeReady(batch, context).peak_bytes);
+    for (const auto& lane : WarmedUpLanes()) {
+      peak = std::max(peak, lane->MakeReady(batch, context).peak_bytes);
       if (context.ShouldStop()) return peak;
     }
     if (images > next_timed) continue;

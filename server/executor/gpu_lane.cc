@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
-#include "server/executor/gpus.h"
 #include "server/executor/intra_op_threads.h"
 #include "server/executor/pixel_copy.h"
 
@@ -255,12 +252,6 @@ std::vector<int> BatchBuckets(int max_batch_size) {
   while (power < max_batch_size) power *= 2;
   for (power /= 2; power >= 1; power /= 2) buckets.push_back(power);
   return buckets;
-}
-
-std::string TextOf(const Gpus& gpus) {
-  std::string text;
-  for (const auto& gpu : gpus) absl::StrAppend(&text, text.empty() ? "" : ", ", gpu->name());
-  return text.empty() ? "no GPU" : text;
 }
 
 std::unique_ptr<LaneDevice> MakeGpuDevice(std::shared_ptr<const Gpu> gpu) {

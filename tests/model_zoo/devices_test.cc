@@ -170,7 +170,7 @@ TEST(DevicesTest, EveryHeadAtEverySize) {
         const WatchedDevice watch;
         const std::vector<at::Tensor> found = there->Run(on_device, context);
         if (!info.replayable) {
-          std::printf("%s waits %d times for an image\n", head.name.c_str(), watch.waited);
+          RecordProperty(head.name + "_waits_for_an_image", watch.waited);
         }
         ASSERT_EQ(found.size(), expected.size());
         for (size_t i = 0; i < found.size(); ++i) {
