@@ -19,6 +19,12 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# Tests link the server's libraries some seventy times; LLVM's linker takes a third of the time that GNU's does.
+find_program(LLD ld.lld)
+if(LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_link_options("$<$<LINK_LANGUAGE:CXX>:-fuse-ld=lld>")
+endif()
+
 # Every C++ target links this one. -fPIC for executables too: they share precompiled headers with libraries.
 add_library(fovea_compile INTERFACE)
 target_compile_options(fovea_compile INTERFACE

@@ -16,9 +16,14 @@ find_package(GTest REQUIRED)
 # GoogleTest takes longer to read than most tests.
 add_library(fovea_test_headers OBJECT "${CMAKE_CURRENT_LIST_DIR}/empty.cc")
 target_link_libraries(fovea_test_headers PRIVATE fovea_compile Threads::Threads GTest::gmock)
+# What tests take to compile is GoogleMock's templates. They are compiled for that, and not for speed, which is in the libraries.
+set(test_options -O1)
+if(FOVEA_SANITIZE)
+  set(test_options -O0)
+endif()
 # UndefinedBehaviorSanitizer doubles what a test takes to compile, and looks for our mistakes, which are in the libraries.
 if(FOVEA_SANITIZE MATCHES "undefined")
-  set(test_options -fno-sanitize=undefined)
+  list(APPEND test_options -fno-sanitize=undefined)
 endif()
 # -pthread: what gRPC asks of those who include it, and compilers take no headers that were precompiled without.
 target_compile_options(fovea_test_headers PRIVATE -pthread ${test_options})
