@@ -3,6 +3,7 @@
 // to load LibTorch.
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -45,7 +46,7 @@ int Check(const Options& options) {
   if (!scheduler.ok()) return Fail(scheduler.status(), kFound);
   auto imaging = ImagingPool::Create({.threads = 1}, clock);
   if (!imaging.ok()) return Fail(imaging.status(), kFound);
-  const Gpus gpus = FindGpus();
+  const Gpus gpus = FindGpus(std::numeric_limits<int64_t>::max());
   auto gpu_scheduler =
       Scheduler::Create({.device_threads = std::max(1, static_cast<int>(gpus.size()))}, clock);
   if (!gpu_scheduler.ok()) return Fail(gpu_scheduler.status(), kFound);

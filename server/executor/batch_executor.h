@@ -98,7 +98,7 @@ class BatchExecutor {
   // What Create does before the warm-up, for who only asks whether a folder can be loaded: the
   // model is built, prepared and let go of.
   static absl::StatusOr<models::ModelInfo> TryLoad(const BatchExecutorOptions& options,
-                                                   const LaneDevice& device);
+                                                   LaneDevice& device);
   // For tests: a model that is already prepared.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateWithModel(
       std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
@@ -134,7 +134,7 @@ class BatchExecutor {
  private:
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
                 std::unique_ptr<LaneDevice> device, Clock& clock);
-  absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
+  absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes);
   // What Finish makes of an image besides what it takes.
   int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;

@@ -61,7 +61,7 @@ absl::Status CheckAnswer(std::span<const at::Tensor> outputs, const models::Imag
 }
 
 absl::StatusOr<std::unique_ptr<models::Model>> Load(const BatchExecutorOptions& options,
-                                                    const LaneDevice& device) {
+                                                    LaneDevice& device) {
   std::unique_ptr<models::Model> model;
   FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
     device.EnterThread();
@@ -81,7 +81,7 @@ int64_t BytesOf(std::span<const at::Tensor> tensors) {
 }  // namespace
 
 absl::StatusOr<models::ModelInfo> BatchExecutor::TryLoad(const BatchExecutorOptions& options,
-                                                         const LaneDevice& device) {
+                                                         LaneDevice& device) {
   FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model, Load(options, device));
   return model->info();
 }
@@ -115,8 +115,7 @@ int64_t BatchExecutor::DescribedBytes() const {
 }
 
 // `input_bytes` and `pass_bytes`: of one image, its pixels and what a pass holds at most.
-absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) const {
-  const std::optional<int64_t> available = device_->AvailableMemory();
+absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) {
   const AllowedThreads allowed = allowed_threads();
   const int lanes = options_.arrangement.lanes;
   // In many small batches, or in one on all threads: rounding decides which are more.
@@ -126,7 +125,8 @@ absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes)
   for (int lane = 0; lane < lanes; ++lane) {
     needed += allowed.MaxImagesOfInstance(lane) * input_bytes;
   }
-  if (!available || needed <= *available) return absl::OkStatus();
+  const std::optional<int64_t> available = device_->SetAside(needed);
+  if (!available) return absl::OkStatus();
   const bool divided = allowed.fewest() < allowed.most();
   return FailedPrecondition(
       "model.too_large",

@@ -94,7 +94,7 @@ class CpuDevice final : public LaneDevice {
 
   std::string_view name() const override { return "CPU"; }
 
-  void Prepare(models::Model& model, models::Precision precision) const override {
+  void Prepare(models::Model& model, models::Precision precision) override {
     model.Prepare(at::kCPU, precision);
   }
 
@@ -112,8 +112,12 @@ class CpuDevice final : public LaneDevice {
     return std::clamp(options_.threads / options_.threads_per_batch.front(), 1, lanes);
   }
 
-  std::optional<int64_t> AvailableMemory() const override {
-    return options_.available_memory ? options_.available_memory() : std::nullopt;
+  // Only a question: what is not used yet of one model's share is free for another's, and the
+  // machine's memory is not this process's alone.
+  std::optional<int64_t> SetAside(int64_t bytes) override {
+    const std::optional<int64_t> available =
+        options_.available_memory ? options_.available_memory() : std::nullopt;
+    return available && bytes > *available ? available : std::nullopt;
   }
 
   void EnterThread() const override { intra_op_threads_.Enter(); }

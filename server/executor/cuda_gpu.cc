@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -92,20 +93,28 @@ class CudaStream final : public GpuStream {
 
 class CudaGpu final : public Gpu {
  public:
-  explicit CudaGpu(c10::DeviceIndex index)
-      : index_(index),
-        name_(absl::StrCat("GPU ", index, " (", at::cuda::getDeviceProperties(index)->name, ")")) {}
+  CudaGpu(c10::DeviceIndex index, int64_t max_bytes)
+      : Gpu(std::min(max_bytes, FreeMemory(index))),
+        index_(index),
+        name_(absl::StrCat("GPU ", index, " (", at::cuda::getDeviceProperties(index)->name, ")")),
+        uuid_(TextOf(at::cuda::getDeviceProperties(index)->uuid)) {}
 
   std::string name() const override { return name_; }
+  std::string uuid() const override { return uuid_; }
   c10::Device device() const override { return {c10::kCUDA, index_}; }
 
   std::optional<int64_t> AvailableMemory() const override {
-    const c10::cuda::CUDAGuard guard(index_);
     // What models that are gone have left is free, too.
     c10::cuda::CUDACachingAllocator::emptyCache();
-    size_t free = 0, total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return static_cast<int64_t>(free);
+    return FreeMemory(index_);
+  }
+
+  Held HeldMemory() const override {
+    using c10::CachingAllocator::StatType;
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index_);
+    constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
+    return {.allocated = stats.allocated_bytes[kAll].current,
+            .reserved = stats.reserved_bytes[kAll].current};
   }
 
   at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const override {
@@ -118,16 +127,34 @@ class CudaGpu final : public Gpu {
   }
 
  private:
+  static int64_t FreeMemory(c10::DeviceIndex index) {
+    const c10::cuda::CUDAGuard guard(index);
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return static_cast<int64_t>(free);
+  }
+
+  // In groups of 4, 2, 2, 2 and 6 bytes.
+  static std::string TextOf(const cudaUUID_t& uuid) {
+    std::string text = "GPU";
+    for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+      if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+      const auto byte = static_cast<uint8_t>(uuid.bytes[i]);
+      absl::StrAppend(&text, absl::Hex(byte, absl::kZeroPad2));
+    }
+    return text;
+  }
+
   const c10::DeviceIndex index_;
-  const std::string name_;
+  const std::string name_, uuid_;
 };
 
 }  // namespace
 
-Gpus FindGpus() {
+Gpus FindGpus(int64_t max_bytes) {
   Gpus gpus;
   for (c10::DeviceIndex index = 0; index < c10::cuda::device_count(); ++index) {
-    gpus.push_back(std::make_shared<CudaGpu>(index));
+    gpus.push_back(std::make_shared<CudaGpu>(index, max_bytes));
   }
   return gpus;
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "server/core/clock.h"
+#include "server/core/memory_budget.h"
 
 namespace fovea {
 
@@ -56,15 +57,32 @@ class GpuStream {
 // Thread-safe. Outlives its streams.
 class Gpu {
  public:
+  // Models may hold `max_bytes` of it together.
+  explicit Gpu(int64_t max_bytes) : budget_(max_bytes, SteadyClock()) {}
   virtual ~Gpu() = default;
 
   virtual std::string name() const = 0;    // "GPU 0 (NVIDIA H200)"
+  virtual std::string uuid() const = 0;    // "GPU-8674351b-..."
   virtual c10::Device device() const = 0;  // of tensors that lie in its memory
+
   // Bytes of its memory that are free, or held for nothing; nothing: not known.
   virtual std::optional<int64_t> AvailableMemory() const = 0;
+  // Bytes of this process.
+  struct Held {
+    int64_t allocated;  // by tensors
+    int64_t reserved;   // by the allocator, for these and those to come
+  };
+  virtual Held HeldMemory() const = 0;
+  // Of what models that are loaded hold while they run. What they leave free between two batches is
+  // not another's.
+  MemoryBudget& budget() const { return budget_; }
+
   // Memory of the host, which the GPU copies from and to by itself. Not initialised.
   virtual at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const = 0;
   virtual std::unique_ptr<GpuStream> MakeStream() const = 0;
+
+ private:
+  mutable MemoryBudget budget_;
 };
 
 }  // namespace fovea

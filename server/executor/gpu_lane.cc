@@ -216,8 +216,10 @@ class GpuDevice final : public LaneDevice {
 
   std::string_view name() const override { return "GPU"; }
 
-  void Prepare(models::Model& model, models::Precision precision) const override {
+  void Prepare(models::Model& model, models::Precision precision) override {
+    HoldWeights(model);  // as they were loaded they come, whatever the precision leaves of them
     model.Prepare(gpu_->device(), precision);
+    HoldWeights(model);
   }
 
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
@@ -232,7 +234,11 @@ class GpuDevice final : public LaneDevice {
   bool WarmsUpEachLane() const override { return true; }
 
   int Concurrent(int lanes) const override { return lanes; }
-  std::optional<int64_t> AvailableMemory() const override { return gpu_->AvailableMemory(); }
+  std::optional<int64_t> SetAside(int64_t bytes) override {
+    const int64_t left = std::min(Left(), gpu_->AvailableMemory().value_or(Left()));
+    if (bytes > left || !set_aside_.TryGrow(bytes)) return left;
+    return std::nullopt;
+  }
 
   void EnterThread() const override { threads_.Enter(); }
   void LeaveThread() const override { IntraOpThreads::Leave(); }
@@ -240,7 +246,16 @@ class GpuDevice final : public LaneDevice {
  private:
   static constexpr int kThreads[] = {1};
 
+  void HoldWeights(const models::Model& model) {
+    const int64_t bytes = model.weight_bytes();
+    set_aside_.ShrinkTo(bytes);
+    TORCH_CHECK_WITH(OutOfMemoryError, set_aside_.TryGrow(bytes - set_aside_.bytes()), gpu_->name(),
+                     " has ", Left(), " bytes left for models, and weights take ", bytes);
+  }
+  int64_t Left() const { return gpu_->budget().capacity() - gpu_->budget().held(); }
+
   const std::shared_ptr<const Gpu> gpu_;
+  MemoryBudget::Hold set_aside_ = gpu_->budget().Open();
   const IntraOpThreads threads_{kThreads, 1};
 };
 

@@ -11,4 +11,17 @@ std::string TextOf(const Gpus& gpus) {
   return text.empty() ? "no GPU" : text;
 }
 
+std::vector<GpuMemory> MemoryOf(const Gpus& gpus) {
+  std::vector<GpuMemory> memory;
+  for (const auto& gpu : gpus) {
+    const auto [allocated, reserved] = gpu->HeldMemory();
+    memory.push_back({.uuid = gpu->uuid(),
+                      .allocated = allocated,
+                      .reserved = reserved,
+                      .set_aside = gpu->budget().held(),
+                      .most = gpu->budget().capacity()});
+  }
+  return memory;
+}
+
 }  // namespace fovea

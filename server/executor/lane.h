@@ -61,7 +61,7 @@ class LaneDevice {
   virtual std::string_view name() const = 0;  // "CPU" or "GPU"
 
   // Turns loaded weights into what runs here. Once.
-  virtual void Prepare(models::Model& model, models::Precision precision) const = 0;
+  virtual void Prepare(models::Model& model, models::Precision precision) = 0;
   // A lane of the prepared model, with room for `max_batch_size` images of any of its sizes.
   // `model` outlives it.
   virtual std::unique_ptr<Lane> MakeLane(const models::Model& model,
@@ -76,8 +76,9 @@ class LaneDevice {
 
   // Of `lanes` lanes, how many run at the same time, on as few threads each as there may be.
   virtual int Concurrent(int lanes) const = 0;
-  // Bytes that batches may use; nothing: not known.
-  virtual std::optional<int64_t> AvailableMemory() const = 0;
+  // Sets aside what batches of the model will hold at most, for as long as this is there; once. If
+  // there are not so many bytes, how many there are.
+  virtual std::optional<int64_t> SetAside(int64_t bytes) = 0;
 
   // To be called first on each thread that loads or runs the model; on one that has had nothing to
   // run for long; and last on one that goes on without the model.

@@ -240,13 +240,21 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       "Batches that run on each GPU at a time, of all models together: with two, one is copied "
       "while the other is computed; turn it up where models' small batches leave the GPU idle")
       ->check(CLI::Range(1, limits::kMaxInstances));
+  const CLI::AsSizeValue as_size(/*kb_is_1000=*/false);
+  // "-1" comes here as the largest number.
+  const CLI::Range any_size(uint64_t{0}, uint64_t{std::numeric_limits<int64_t>::max()});
+  add("--max-gpu-bytes", options.max_gpu_bytes,
+      "What all models together may hold of each GPU's memory, with as many batches as run at a "
+      "time (bytes, or 512MiB, 4GiB). It is set aside when a model loads, which is refused where "
+      "too little is left. 0: what was free when the server started")
+      ->transform(as_size)
+      ->check(any_size);
   add("--max-device-bytes", options.max_device_bytes,
       "What a model's weights and one batch of it may hold on its device (bytes, or 512MiB, 4GiB). "
       "Batches of each of its sizes are measured before it is ready; images of a size that holds "
       "more are answered RESOURCE_EXHAUSTED. 0: as much as there is")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      // "-1" comes here as the largest number.
-      ->check(CLI::Range(uint64_t{0}, uint64_t{std::numeric_limits<int64_t>::max()}));
+      ->transform(as_size)
+      ->check(any_size);
   app.add_flag("--allow-client-shm", options.allow_client_shm,
                "Let callers register POSIX shared memory and have their tensors there. Only where "
                "every caller runs on this machine and may read and write all shared memory that "

@@ -64,6 +64,7 @@ struct ServerOptions {
   int64_t http_head_timeout_ms = limits::kHttpHeadSeconds * 1000;
   int64_t http_transfer_timeout_ms = limits::kHttpTransferSeconds * 1000;
   int gpu_batches = limits::kBatchesPerGpu;  // at a time on each GPU, of all models together
+  uint64_t max_gpu_bytes = 0;     // of each GPU, for all models together; 0: what is free there
   uint64_t max_device_bytes = 0;  // of a model's weights and a batch of it, on its device; 0: any
   bool allow_client_shm = false;  // tensors in shared memory that callers register
   // Comparisons, sweeps, explanations, served variants, and live comparisons, which decide where a

@@ -102,9 +102,21 @@ int CannotStart(const absl::Status& why) {
   return 1;
 }
 
-int64_t MaxDeviceBytes(const ServerOptions& options) {
-  return options.max_device_bytes == 0 ? std::numeric_limits<int64_t>::max()
-                                       : static_cast<int64_t>(options.max_device_bytes);
+std::vector<GpuAllocator> AllocatorsOf(const Gpus& gpus) {
+  std::vector<GpuAllocator> allocators;
+  for (GpuMemory& memory : MemoryOf(gpus)) {
+    allocators.push_back({.uuid = std::move(memory.uuid),
+                          .kinds = {{"allocated", memory.allocated},
+                                    {"reserved", memory.reserved},
+                                    {"set_aside", memory.set_aside},
+                                    {"most", memory.most}}});
+  }
+  return allocators;
+}
+
+// Of a flag whose 0 means any number.
+int64_t BytesOrAny(uint64_t bytes) {
+  return bytes == 0 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(bytes);
 }
 
 GrpcServerOptions GrpcOptions(const ServerOptions& options, const RequestMemoryParts& memory,
@@ -215,9 +227,10 @@ class Server {
     answers_.emplace(metrics_, access_log_, *tracing_->tracer());
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
-    const Gpus gpus = FindGpus();
+    const Gpus gpus = FindGpus(BytesOrAny(options_.max_gpu_bytes));
     Log(LogLevel::kInfo, absl::StrCat("may use ", TextOf(gpus)));
     if (!gpus.empty()) {
+      metrics_.WatchGpus([gpus] { return AllocatorsOf(gpus); });
       const int at_once = static_cast<int>(gpus.size()) * options_.gpu_batches;
       FOVEA_ASSIGN_OR_RETURN(gpu_scheduler_,
                              Scheduler::Create({.device_threads = at_once}, clock_));
@@ -245,7 +258,7 @@ class Server {
         .gpu_scheduler = gpu_scheduler_.get(),
         .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000,
         .available_memory = [] { return FindAvailableMemory(); },
-        .max_device_bytes = MaxDeviceBytes(options_),
+        .max_device_bytes = BytesOrAny(options_.max_device_bytes),
         .max_image_bytes = options_.max_image_mb * limits::kMiB,
         .max_image_pixels = options_.max_image_pixels,
         .warm_up_turn = &warm_up_turn_,

@@ -43,6 +43,20 @@ std::vector<prometheus::MetricFamily> GpuFamilies(std::span<const GpuSample> gpu
   return families;
 }
 
+// Of this process.
+prometheus::MetricFamily AllocatorFamily(std::span<const GpuAllocator> gpus) {
+  prometheus::MetricFamily family{"fovea_gpu_allocator_bytes",
+                                  "What this server has of a GPU's memory, by kind",
+                                  prometheus::MetricType::Gauge,
+                                  {}};
+  for (const GpuAllocator& gpu : gpus) {
+    for (const auto& [kind, bytes] : gpu.kinds) {
+      AddSeries(family, {{"gpu", gpu.uuid}, {"kind", kind}}, static_cast<double>(bytes));
+    }
+  }
+  return family;
+}
+
 }  // namespace
 
 Metrics::Metrics(const MetricsOptions& options)
@@ -137,6 +151,7 @@ std::string Metrics::Text() const {
   Append(families, process_->Collect());
   const std::vector<GpuSample> gpus = gpus_ != nullptr ? gpus_->Read() : std::vector<GpuSample>{};
   Append(families, GpuFamilies(gpus));
+  if (gpu_allocators_) families.push_back(AllocatorFamily(gpu_allocators_()));
   if (host_ != nullptr) {
     std::vector<TritonModel> models;
     for (const auto& meter : Newest("", "")) {

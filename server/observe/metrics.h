@@ -19,6 +19,12 @@
 
 namespace fovea {
 
+// What LibTorch's allocator has of a GPU's memory, by kind, in bytes.
+struct GpuAllocator {
+  std::string uuid;  // as GpuSample has it
+  std::vector<std::pair<std::string, int64_t>> kinds;
+};
+
 struct MetricsOptions {
   bool triton = false;  // Triton's names (nv_*) besides our own
   std::string nvml = "libnvidia-ml.so.1";
@@ -57,6 +63,11 @@ class Metrics final : public StatisticsSource {
     families_->tls_expiry.Add({}).Set(static_cast<double>(seconds));
   }
 
+  // What each scrape asks for what this process has of the GPUs. Once, before the first scrape.
+  void WatchGpus(std::function<std::vector<GpuAllocator>()> read) {
+    gpu_allocators_ = std::move(read);
+  }
+
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
                                                           std::string_view version) const override;
 
@@ -77,8 +88,9 @@ class Metrics final : public StatisticsSource {
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::unique_ptr<MetricFamilies> families_;
   const std::shared_ptr<prometheus::Collectable> process_;
-  const std::unique_ptr<GpuSampler> gpus_;   // null: there are none
-  const std::unique_ptr<HostSampler> host_;  // null: without Triton's names
+  const std::unique_ptr<GpuSampler> gpus_;                     // null: there are none
+  std::function<std::vector<GpuAllocator>()> gpu_allocators_;  // null: there are none
+  const std::unique_ptr<HostSampler> host_;                    // null: without Triton's names
   OwnedSeries other_;
   RequestCounters unmatched_;
 

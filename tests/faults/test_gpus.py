@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +28,10 @@ from fault_support import (
 )
 from http_caller import HttpCaller
 from running_server import BUILD, DEMO, ROOT, Server
+
+sys.path.insert(0, str(ROOT / "client/python"))
+
+from fovea.client import Client
 
 PROGRAM = (BUILD / "bin" / "fovea-server-with-fake-gpus",)
 STEPS = ("h2d", "kernels", "d2h")
@@ -91,6 +96,24 @@ def test_receipts_say_what_the_gpu_did(on_gpus: Server):
         sample = rf'fovea_gpu_step_seconds_total{{[^}}]*model="{MODEL}"[^}}]*step="{step}"[^}}]*}} ([\d.e-]+)'
         assert float(re.search(sample, counted).group(1)) > 0
     assert re.search(r'fovea_model_memory_bytes{[^}]*device="GPU"', counted)
+    for gpu in range(2):
+        sample = rf'fovea_gpu_allocator_bytes{{gpu="GPU-fake-{gpu}",kind="set_aside"}} ([\d.e+]+)'
+        assert float(re.search(sample, counted).group(1)) > 0
+
+
+def test_clients_tell_what_the_gpu_did(on_gpus: Server):
+    command = [BUILD / "bin" / "fovea", "classify", next((ROOT / "client/examples").glob("*.jpg")), "--model", MODEL]  # fmt: skip
+    command += ["--server", on_gpus.grpc]
+    shown = subprocess.run([*command, "--receipt"], capture_output=True, text=True, timeout=60, check=True).stdout  # fmt: skip
+    assert re.search(r"on a GPU \(h2d [\d.]+, kernels [\d.]+, d2h [\d.]+\)", shown)
+    shown = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout  # fmt: skip
+    receipt = json.loads(shown)["results"][0]["receipt"]
+    assert all(receipt[f"{step}_ns"] > 0 for step in STEPS)
+    with Client(on_gpus.grpc) as client:
+        receipt = client.classify(MODEL, [picture()]).receipt
+    assert list(receipt.device_seconds) == list(STEPS)
+    assert all(time > 0 for time in receipt.device_seconds.values())
+    assert sum(receipt.device_seconds.values()) <= receipt.seconds["compute"]
 
 
 def test_attentions_are_compared_on_them(on_gpus: Server):

@@ -100,9 +100,7 @@ std::string LabelOf(const ClassArea& area) {
   return area.label.empty() ? absl::StrCat("class ", area.class_index) : area.label;
 }
 
-std::string DeviceText(const Receipt& receipt) {
-  if (!receipt.device_times) return "";
-  const DeviceTimes& times = *receipt.device_times;
+std::string DeviceText(const DeviceTimes& times) {
   return absl::StrCat(" on a GPU (h2d ", Milliseconds(times.h2d), ", kernels ",
                       Milliseconds(times.kernels), ", d2h ", Milliseconds(times.d2h), ")");
 }
@@ -114,8 +112,9 @@ std::string ReceiptText(const Receipt& receipt) {
   }
   return absl::StrCat(
       text, "total ", Milliseconds(receipt.total()), " ms; batch of ", receipt.batch_size,
-      receipt.device_times ? DeviceText(receipt) : ThreadsText(receipt.batch_threads), ", peak ",
-      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB", ArmText(receipt));
+      receipt.device_times ? DeviceText(*receipt.device_times) : ThreadsText(receipt.batch_threads),
+      ", peak ", Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB",
+      ArmText(receipt));
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {

@@ -35,7 +35,7 @@ class FakeDevice final : public LaneDevice {
       : faults_(std::move(faults)), real_(real != nullptr ? std::move(real) : MakeCpuDevice({})) {}
 
   std::string_view name() const override { return real_->name(); }
-  void Prepare(models::Model& model, models::Precision precision) const override {
+  void Prepare(models::Model& model, models::Precision precision) override {
     real_->Prepare(model, precision);
   }
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
@@ -49,7 +49,7 @@ class FakeDevice final : public LaneDevice {
   }
   bool WarmsUpEachLane() const override { return real_->WarmsUpEachLane(); }
   int Concurrent(int lanes) const override { return lanes; }
-  std::optional<int64_t> AvailableMemory() const override { return std::nullopt; }
+  std::optional<int64_t> SetAside(int64_t) override { return std::nullopt; }
 
  private:
   class FakeLane final : public Lane {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,20 +30,23 @@ struct FakeGpuState {
   std::atomic<int> delay_ms = 0;         // before each piece of work
   std::atomic<bool> lost = false;        // work fails as LibTorch has it after an error of CUDA
   std::atomic<int64_t> free_bytes = -1;  // -1: not known
+  std::atomic<int64_t> allocated = 0, reserved = 0;
   std::atomic<int> records = 0, replays = 0;
 };
 
 class FakeGpu final : public Gpu {
  public:
   explicit FakeGpu(std::shared_ptr<FakeGpuState> state = std::make_shared<FakeGpuState>(),
-                   int number = 0)
-      : state_(std::move(state)), number_(number) {}
+                   int number = 0, int64_t max_bytes = std::numeric_limits<int64_t>::max())
+      : Gpu(max_bytes), state_(std::move(state)), number_(number) {}
 
   std::string name() const override { return "GPU " + std::to_string(number_) + " (fake)"; }
+  std::string uuid() const override { return "GPU-fake-" + std::to_string(number_); }
   c10::Device device() const override { return at::kCPU; }
   std::optional<int64_t> AvailableMemory() const override {
     return state_->free_bytes < 0 ? std::nullopt : std::optional<int64_t>(state_->free_bytes);
   }
+  Held HeldMemory() const override { return {state_->allocated, state_->reserved}; }
   at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const override {
     return at::empty(sizes, type);
   }

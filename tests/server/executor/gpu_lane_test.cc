@@ -1,6 +1,7 @@
 // Lanes of a GPU, on one that a test makes: what they give it to do, and in which order.
 #include "server/executor/gpu_lane.h"
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/executor/gpus.h"
 #include "tests/server/executor/batch_executor_testing.h"
 #include "tests/server/executor/fake_gpu.h"
 
@@ -239,6 +241,59 @@ TEST_F(GpuLaneTest, Row39AModelThatDoesNotFitBesideTheOthersIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(status), "model.too_large");
   EXPECT_EQ(gpu_->records, 0);
+}
+
+// What a model leaves free between two of its batches is not for another one.
+TEST_F(GpuLaneTest, Row39ModelsShareAGpuWithinWhatAllMayHoldTogether) {
+  constexpr int64_t kInput = 4 * kNumbers * int64_t{sizeof(float)};  // of 4 images
+  const auto load = [](const std::shared_ptr<FakeGpu>& gpu) {
+    return BatchExecutor::CreateWithModel(std::make_unique<SummingModel>(),
+                                          {.max_batch_size = 4, .arrangement = {.gpus = {0}}},
+                                          MakeGpuDevice(gpu), SteadyClock(), nullptr);
+  };
+  const auto roomy = std::make_shared<FakeGpu>(gpu_);
+  int64_t one = 0;
+  {
+    const auto model = load(roomy);
+    ASSERT_TRUE(model.ok()) << model.status();
+    one = MemoryOf({roomy}).front().set_aside;
+    EXPECT_GE(one, kInput);
+  }
+  EXPECT_EQ(MemoryOf({roomy}).front().set_aside, 0);
+
+  const auto gpu = std::make_shared<FakeGpu>(gpu_, 0, 2 * one + one / 2);
+  auto first = load(gpu);
+  const auto second = load(gpu);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(ReasonOf(load(gpu).status()), "model.too_large");
+  EXPECT_EQ(MemoryOf({gpu}).front().set_aside, 2 * one);
+  first->reset();
+  EXPECT_TRUE(load(gpu).ok());
+}
+
+TEST_F(GpuLaneTest, Row39WeightsAreSetAsideBeforeTheyCome) {
+  SummingModel model;
+  const int64_t weights = model.weight_bytes();
+  const auto gpu = std::make_shared<FakeGpu>(gpu_, 0, 2 * weights - 1);
+  const std::unique_ptr<LaneDevice> device = MakeGpuDevice(gpu);
+  device->Prepare(model, models::Precision::kFp32);
+  EXPECT_EQ(MemoryOf({gpu}).front().set_aside, weights);
+  EXPECT_THROW(MakeGpuDevice(gpu)->Prepare(model, models::Precision::kFp32), c10::OutOfMemoryError);
+  EXPECT_EQ(MemoryOf({gpu}).front().set_aside, weights);
+}
+
+TEST(GpuMemoryTest, TellsWhatTheAllocatorHas) {
+  const auto state = std::make_shared<FakeGpuState>();
+  state->allocated = 5;
+  state->reserved = 8;
+  const std::vector<GpuMemory> memory = MemoryOf(
+      {std::make_shared<FakeGpu>(state, 0, 100), std::make_shared<FakeGpu>(state, 1, 200)});
+  ASSERT_EQ(memory.size(), 2);
+  EXPECT_EQ(memory[1].uuid, "GPU-fake-1");
+  EXPECT_EQ(memory[1].allocated, 5);
+  EXPECT_EQ(memory[1].reserved, 8);
+  EXPECT_EQ(memory[1].set_aside, 0);
+  EXPECT_EQ(memory[1].most, 200);
 }
 
 TEST_F(GpuLaneTest, AModelThatTakesBytesGetsThem) {

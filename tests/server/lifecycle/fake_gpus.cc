@@ -11,7 +11,7 @@
 
 namespace fovea {
 
-Gpus FindGpus() {
+Gpus FindGpus(int64_t max_bytes) {
   const auto state = std::make_shared<FakeGpuState>();
   if (const char* file = std::getenv("FAKE_GPUS_LOST")) {
     std::thread([state, file = std::filesystem::path(file)] {
@@ -21,7 +21,8 @@ Gpus FindGpus() {
       state->lost = true;
     }).detach();
   }
-  return {std::make_shared<FakeGpu>(state, 0), std::make_shared<FakeGpu>(state, 1)};
+  return {std::make_shared<FakeGpu>(state, 0, max_bytes),
+          std::make_shared<FakeGpu>(state, 1, max_bytes)};
 }
 
 }  // namespace fovea

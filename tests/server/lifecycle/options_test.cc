@@ -161,6 +161,10 @@ TEST(OptionsTest, DeviceBytesHaveUnits) {
     return Parse({"--model-repository", "m", "--max-device-bytes", text}).options.max_device_bytes;
   };
   EXPECT_EQ(Parse({"--model-repository", "m"}).options.max_device_bytes, 0u);
+  EXPECT_EQ(Parse({"--model-repository", "m"}).options.max_gpu_bytes, 0u);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--max-gpu-bytes", "2GiB"}).options.max_gpu_bytes,
+            uint64_t{2} << 30);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--max-gpu-bytes", "-1"}).exit_code, 2);
   EXPECT_EQ(bytes("1000"), 1000u);
   EXPECT_EQ(bytes("512MiB"), 512u << 20);
   EXPECT_EQ(bytes("2GiB"), uint64_t{2} << 30);

@@ -256,6 +256,21 @@ TEST_F(MetricsTest, WhatAModelOnAGpuCostsIsCountedInItsSeconds) {
   EXPECT_EQ(text.Sum("fovea_model_memory_bytes", {{"device", "GPU"}}), 1050);
 }
 
+TEST_F(MetricsTest, WhatThisServerHasOfGpusIsReadAtEachScrape) {
+  EXPECT_THAT(Scrape().Find("fovea_gpu_allocator_bytes"), IsEmpty());
+  int64_t allocated = 5;
+  metrics_.WatchGpus([&] {
+    return std::vector<GpuAllocator>{{.uuid = "GPU-a", .kinds = {{"allocated", allocated}}},
+                                     {.uuid = "GPU-b", .kinds = {{"reserved", 8}}}};
+  });
+  EXPECT_EQ(Scrape().Sum("fovea_gpu_allocator_bytes", {{"gpu", "GPU-a"}, {"kind", "allocated"}}),
+            5);
+  allocated = 7;
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_gpu_allocator_bytes", {{"gpu", "GPU-a"}}), 7);
+  EXPECT_EQ(text.Sum("fovea_gpu_allocator_bytes", {{"gpu", "GPU-b"}, {"kind", "reserved"}}), 8);
+}
+
 TEST_F(MetricsTest, PriorityLevelsHaveSeriesOfTheirOwnAlsoAfterAReloadThatAddsSome) {
   ModelView view = View();
   view.priority_levels = 2;
