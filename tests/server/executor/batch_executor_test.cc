@@ -4,8 +4,10 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -36,6 +38,27 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   EXPECT_THAT(reported, ElementsAre(3, 1));
   EXPECT_THAT(raw->batches_, ElementsAre(1, 3, 3, 2, 1, 1)) << "twice where the time is taken";
   EXPECT_GE((*executor)->peak_activation_bytes(), 3 * kNumbers * 4);
+}
+
+// An operator sees what lanes hold that no batch has needed yet.
+TEST_F(BatchExecutorTest, ALaneOfTheCpuThatHasRunNothingTakesNoMemory) {
+  constexpr int64_t kLargeSide = 1024;
+  constexpr int64_t kInput = 8 * 3 * kLargeSide * kLargeSide * int64_t{sizeof(float)};
+  const auto resident = [] {
+    int64_t size = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> size >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  auto model = std::make_unique<SummingModel>(
+      1000, std::vector<models::ImageSize>{{kLargeSide, kLargeSide}});
+  const int64_t before = resident();
+  const auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 8, .arrangement = {.lanes = 8}},
+      MakeCpuDevice({.threads = 8, .lanes = 8}), SteadyClock(), nullptr);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  const int64_t held = resident() - before;
+  EXPECT_GE(held, kInput) << "the first is warmed up";
+  EXPECT_LT(held, 4 * kInput);
 }
 
 TEST_F(BatchExecutorTest, WarmsUpEveryShapeTheLargestFirst) {
