@@ -102,10 +102,27 @@ void ExpectTheSameOnBoth(const Maker& make, const std::string& attention) {
 TEST(DevicesTest, EveryBackboneWithItsPublishedAttention) {
   for (const BackboneEntry& entry : Backbones()) {
     SCOPED_TRACE(entry.name);
-    if (entry.name == "identity") continue;  // takes bytes
+    if (entry.name == "identity") continue;  // takes bytes: below
     const Maker make = [&] { return entry.make_tiny({.backbone = entry.name}); };
     ExpectTheSameOnBoth(make, make()->info().attention);
   }
+}
+
+TEST(DevicesTest, IdentityGivesItsBytesBackWhereTheyLie) {
+  const std::shared_ptr<Backbone> identity =
+      FindBackbone("identity")->make({.backbone = "identity"});
+  identity->Prepare({.device = kSecondDevice});
+  const c10::InferenceMode inference;
+  const at::Tensor bytes = at::arange(2 * 224 * 224 * 3).fmod(251).to(at::kByte);
+  const at::Tensor on_device = bytes.view({2, 224, 224, 3}).to(kSecondDevice);
+  ForwardContext context;
+  const WatchedDevice watch;
+  const at::Tensor found = identity->forward(on_device, context).at(0);
+  EXPECT_THAT(watch.waits, IsEmpty());
+  EXPECT_THAT(watch.uploads, IsEmpty());
+  EXPECT_EQ(found.device(), kSecondDevice);
+  EXPECT_FALSE(found.is_alias_of(on_device));
+  EXPECT_TRUE(at::equal(found.cpu().flatten(), bytes));
 }
 
 // In a frame whose tokens all lie on the map, and in one with a class token.
