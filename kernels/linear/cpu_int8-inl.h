@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/linear/cpu_int8.h"
 #include "kernels/linear/cpu_rows-inl.h"
@@ -58,54 +59,90 @@ HWY_INLINE VF GeluForInt8(VF x) {
   return hn::Mul(x, hn::MulAdd(near, p, hn::Set(d, 0.5f)));
 }
 
-// Rows [begin, end) of a block.
+// Two vectors side by side.
+HWY_INLINE void StoreTwo(VF low, VF high, float* to) {
+  Store(low, to);
+  Store(high, to + kLanes);
+}
+HWY_INLINE void StoreTwo(VF low, VF high, uint16_t* to) {
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<uint16_t> d;
+  hn::Vec<decltype(d)> both;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both.raw) : "v"(low.raw), "v"(high.raw));
+  hn::StoreU(both, d, to);
+#else
+  Store(low, to);
+  Store(high, to + kLanes);
+#endif
+}
+
+// Rows [begin, end) of a block. Factors of columns stay in registers, two vectors of them, while
+// rows pass.
 template <class T, Activation kActivation, Adds kAdds, int64_t kWidth, bool kQuantise>
 HWY_INLINE void FinishInt8Rows(const Int8Terms& terms, const Rows& to, int64_t begin, int64_t end) {
   static_assert(!kQuantise || kAdds == Adds::kNothing);
+  using Out = std::conditional_t<kQuantise, int8_t, T>;
   const DF d;
   const BlockTerms& block = terms.block;
-  const int64_t whole = block.columns / kLanes * kLanes, rest = block.columns - whole;
-  for (int64_t r = begin; r < end; ++r) {
-    const int32_t* const products = terms.products + r * terms.products_stride;
-    const T* const residual =
-        static_cast<const T*>(block.residual.data) + r * block.residual.stride;
-    T* const out = static_cast<T*>(to.data) + r * to.stride;
-    const VF row_scale = hn::Set(d, terms.row_scales[r]);
-    const auto finished = [&](int64_t c, VF add) HWY_ATTR {
-      const VF scale = hn::Mul(row_scale, hn::LoadU(d, terms.column_scales + c));
-      VF y = hn::MulAdd(hn::ConvertTo(d, hn::LoadU(DI(), products + c)), scale,
-                        hn::LoadU(d, block.bias + c));
-      if constexpr (kActivation == Activation::kGelu) {
-        y = GeluForInt8(y);
-      } else {
-        y = Activate<kActivation, sizeof(T) == 2>(block, y);
+  const float *const scales = terms.column_scales, *const biases = block.bias;
+  const float *const inverse = terms.inverse, *const added_scales = block.residual_scale;
+  const float* const row_scales = terms.row_scales;
+  const int64_t products_stride = terms.products_stride, stride = to.stride;
+  const int64_t residual_stride = block.residual.stride, columns = block.columns;
+  const int32_t* const products = terms.products;
+  const T* const residual = static_cast<const T*>(block.residual.data);
+  Out* const out = static_cast<Out*>(to.data);
+  const auto finished = [&](int64_t r, int64_t c, VF scale, VF bias) HWY_ATTR {
+    const VF factor = hn::Mul(hn::Set(d, row_scales[r]), scale);
+    const VF product = hn::ConvertTo(d, hn::LoadU(DI(), products + r * products_stride + c));
+    const VF y = hn::MulAdd(product, factor, bias);
+    if constexpr (kActivation == Activation::kGelu) return GeluForInt8(y);
+    return Activate<kActivation, sizeof(T) == 2>(block, y);
+  };
+  if (columns == kWidth) {
+    for (int64_t c = 0; c < kWidth; c += 2 * kLanes) {
+      VF scale[2], bias[2], other[2];
+      HWY_UNROLL(2)
+      for (int v = 0; v < 2; ++v) {
+        const int64_t at = c + v * kLanes;
+        scale[v] = Load(scales + at);
+        bias[v] = Load(biases + at);
+        if constexpr (kQuantise) other[v] = Load(inverse + at);
+        if constexpr (kAdds == Adds::kScaledRows) other[v] = Load(added_scales + at);
       }
-      if constexpr (kAdds == Adds::kNothing) return y;
-      if constexpr (kAdds == Adds::kRows) return hn::Add(y, add);
-      const bool part = c == whole;
-      const VF by =
-          part ? LoadSome(block.residual_scale + c, rest) : Load(block.residual_scale + c);
-      return hn::MulAdd(add, by, y);
-    };
-    const auto store = [&](int64_t c) HWY_ATTR {
-      const VF y = finished(c, kAdds == Adds::kNothing ? hn::Zero(d) : Load(residual + c));
-      if constexpr (kQuantise) {
-        StoreClipped(hn::Mul(y, hn::LoadU(d, terms.inverse + c)),
-                     static_cast<int8_t*>(to.data) + r * to.stride + c);
-      } else {
-        Store(y, out + c);
+      for (int64_t r = begin; r < end; ++r) {
+        VF y[2];
+        HWY_UNROLL(2)
+        for (int v = 0; v < 2; ++v) {
+          const int64_t at = c + v * kLanes;
+          y[v] = finished(r, at, scale[v], bias[v]);
+          if constexpr (kQuantise) {
+            StoreClipped(hn::Mul(y[v], other[v]), out + r * stride + at);
+          } else if constexpr (kAdds != Adds::kNothing) {
+            const VF add = Load(residual + r * residual_stride + at);
+            if constexpr (kAdds == Adds::kRows) y[v] = hn::Add(y[v], add);
+            if constexpr (kAdds == Adds::kScaledRows) y[v] = hn::MulAdd(add, other[v], y[v]);
+          }
+        }
+        if constexpr (!kQuantise) StoreTwo(y[0], y[1], out + r * stride + c);
       }
-    };
-    if (block.columns == kWidth) {
-      HWY_UNROLL(8)
-      for (int64_t v = 0; v < kWidth / kLanes; ++v) store(v * kLanes);
-      continue;
     }
-    for (int64_t c = 0; c < whole; c += kLanes) store(c);
-    if constexpr (!kQuantise) {
-      if (rest > 0) {
-        const VF add = kAdds == Adds::kNothing ? hn::Zero(d) : LoadSome(residual + whole, rest);
-        StoreSome(finished(whole, add), rest, out + whole);
+    return;
+  }
+  // The matrix' last columns: what is quantised has none that are not whole.
+  if constexpr (!kQuantise) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        const int64_t count = columns - c < kLanes ? columns - c : kLanes;
+        VF y = finished(r, c, Load(scales + c), Load(biases + c));
+        if constexpr (kAdds != Adds::kNothing) {
+          const VF add = LoadSome(residual + r * residual_stride + c, count);
+          if constexpr (kAdds == Adds::kRows) y = hn::Add(y, add);
+          if constexpr (kAdds == Adds::kScaledRows) {
+            y = hn::MulAdd(add, LoadSome(added_scales + c, count), y);
+          }
+        }
+        StoreSome(y, count, out + r * stride + c);
       }
     }
   }

@@ -114,99 +114,182 @@ HWY_INLINE void QuantiseRow(const T* row, int64_t columns, const float* inverse,
   *scale = LargestOf(largest) > kInfinityBits ? Nan() : 1;
 }
 
-// `kRows` rows at a time, whose sums do not wait for each other; normalised once for the largest
-// value and once more for the integers, which is less than to keep it.
+// Of rows that are normalised: (x - mean) * factor.
+template <int kRows>
+struct Moments {
+  VF mean[kRows], factor[kRows];
+};
+
+// In two passes. Rows at a time, whose sums do not wait for each other.
 template <int kRows, class T>
-HWY_INLINE void QuantiseNormalised(const ConstRows& from, int64_t columns, const NormTerms& terms,
-                                   const float* inverse, const Int8Rows& to) {
+HWY_INLINE Moments<kRows> MomentsOf(const T* const (&rows)[kRows], int64_t columns, float epsilon) {
   const DF d;
   const int64_t whole = columns / kLanes * kLanes, rest = columns - whole;
   const VF per_column = hn::Set(d, 1.0f / static_cast<float>(columns));
-  const T* rows[kRows];
-  VF mean[kRows], factor[kRows];
+  Moments<kRows> found;
   HWY_UNROLL(4)
-  for (int i = 0; i < kRows; ++i) {
-    rows[i] = static_cast<const T*>(from.data) + i * from.stride;
-    mean[i] = factor[i] = hn::Zero(d);
-  }
+  for (int i = 0; i < kRows; ++i) found.mean[i] = found.factor[i] = hn::Zero(d);
   for (int64_t c = 0; c < whole; c += kLanes) {
     HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) mean[i] = hn::Add(mean[i], Load(rows[i] + c));
+    for (int i = 0; i < kRows; ++i) found.mean[i] = hn::Add(found.mean[i], Load(rows[i] + c));
   }
   HWY_UNROLL(4)
   for (int i = 0; i < kRows; ++i) {
-    if (rest > 0) mean[i] = hn::Add(mean[i], LoadSome(rows[i] + whole, rest));
-    mean[i] = hn::Mul(hn::SumOfLanes(d, mean[i]), per_column);
+    if (rest > 0) found.mean[i] = hn::Add(found.mean[i], LoadSome(rows[i] + whole, rest));
+    found.mean[i] = hn::Mul(hn::SumOfLanes(d, found.mean[i]), per_column);
   }
   for (int64_t c = 0; c < whole; c += kLanes) {
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) {
-      const VF centred = hn::Sub(Load(rows[i] + c), mean[i]);
-      factor[i] = hn::MulAdd(centred, centred, factor[i]);
+      const VF centred = hn::Sub(Load(rows[i] + c), found.mean[i]);
+      found.factor[i] = hn::MulAdd(centred, centred, found.factor[i]);
     }
   }
   HWY_UNROLL(4)
   for (int i = 0; i < kRows; ++i) {
     if (rest > 0) {
-      const VF centred = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(rest)),
-                                            hn::Sub(LoadSome(rows[i] + whole, rest), mean[i]));
-      factor[i] = hn::MulAdd(centred, centred, factor[i]);
+      const VF centred =
+          hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(rest)),
+                             hn::Sub(LoadSome(rows[i] + whole, rest), found.mean[i]));
+      found.factor[i] = hn::MulAdd(centred, centred, found.factor[i]);
     }
-    const VF variance = hn::Mul(hn::SumOfLanes(d, factor[i]), per_column);
-    factor[i] = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, terms.epsilon))));
+    const VF variance = hn::Mul(hn::SumOfLanes(d, found.factor[i]), per_column);
+    found.factor[i] = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, epsilon))));
   }
-  // visit(i, c, y) for each vector y of each row.
-  const auto for_normalised = [&](const auto& visit) HWY_ATTR {
-    for (int64_t c = 0; c < columns; c += kLanes) {
-      const bool part = c == whole;
-      const VF weight = part ? LoadSome(terms.weight + c, rest) : Load(terms.weight + c);
-      VF bias = hn::Zero(d);
-      if (terms.bias != nullptr) {
-        bias = part ? LoadSome(terms.bias + c, rest) : Load(terms.bias + c);
-      }
-      HWY_UNROLL(4)
-      for (int i = 0; i < kRows; ++i) {
-        const VF x = part ? LoadSome(rows[i] + c, rest) : Load(rows[i] + c);
-        visit(i, c, hn::MulAdd(hn::Mul(hn::Sub(x, mean[i]), factor[i]), weight, bias));
-      }
-    }
-  };
-  VI largest[kRows];
-  VF by_row[kRows];
+  return found;
+}
+
+#if HWY_TARGET == HWY_AVX3
+// sums += pairs of products of bf16, in fp32.
+HWY_INLINE void AddProducts(VF& sums, __m512i a, __m512i b) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sums.raw) : "v"(a), "v"(b));
+}
+
+// In one pass of bf16's own products: the mean square less the square of the mean. Where that is
+// small beside the latter, too few digits are left: by the two passes then.
+template <int kRows>
+HWY_INLINE Moments<kRows> MomentsOf(const uint16_t* const (&rows)[kRows], int64_t columns,
+                                    float epsilon) {
+  constexpr float kMostOfMean = 16;
+  constexpr int64_t kPairs = 2 * kLanes;
+  const DF d;
+  const int64_t whole = columns / kPairs * kPairs, rest = columns - whole;
+  const VF per_column = hn::Set(d, 1.0f / static_cast<float>(columns));
+  const __m512i ones = _mm512_set1_epi16(0x3F80);
+  VF sums[kRows], squares[kRows];
   HWY_UNROLL(4)
-  for (int i = 0; i < kRows; ++i) {
-    largest[i] = hn::Zero(DI());
-    by_row[i] = hn::Set(d, 1.0f);
-  }
-  if (inverse == nullptr) {
-    for_normalised([&](int i, int64_t, VF y)
-                       HWY_ATTR { largest[i] = hn::Max(largest[i], Magnitude(y)); });
+  for (int i = 0; i < kRows; ++i) sums[i] = squares[i] = hn::Zero(d);
+  for (int64_t c = 0; c < whole; c += kPairs) {
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) {
-      const RowScale by = ScaleOf(LargestOf(largest[i]));
-      by_row[i] = hn::Set(d, by.inverse);
-      to.scales[i] = by.scale;
+      const __m512i x = _mm512_loadu_si512(rows[i] + c);
+      AddProducts(sums[i], x, ones);
+      AddProducts(squares[i], x, x);
     }
-  } else {
+  }
+  Moments<kRows> found;
+  bool digits = true;
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    if (rest > 0) {
+      uint16_t last[kPairs] = {};
+      for (int64_t c = 0; c < rest; ++c) last[c] = rows[i][whole + c];
+      const __m512i x = _mm512_loadu_si512(last);
+      AddProducts(sums[i], x, ones);
+      AddProducts(squares[i], x, x);
+    }
+    const VF mean = hn::Mul(hn::SumOfLanes(d, sums[i]), per_column);
+    const VF square = hn::Mul(mean, mean);
+    const VF variance = hn::Sub(hn::Mul(hn::SumOfLanes(d, squares[i]), per_column), square);
+    digits = digits && hn::AllTrue(d, hn::Le(square, hn::Mul(variance, hn::Set(d, kMostOfMean))));
+    found.mean[i] = mean;
+    found.factor[i] = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, epsilon))));
+  }
+  return digits ? found : MomentsOf<kRows, uint16_t>(rows, columns, epsilon);
+}
+#endif
+
+// `kRows` rows; normalised once for the largest value and once more for the integers, which is less
+// than to keep it.
+template <int kRows, class T>
+HWY_INLINE void QuantiseNormalised(const ConstRows& from, int64_t columns, const NormTerms& terms,
+                                   const float* inverse, const Int8Rows& to) {
+  const DF d;
+  const int64_t whole = columns / kLanes * kLanes, rest = columns - whole;
+  const T* rows[kRows];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) rows[i] = static_cast<const T*>(from.data) + i * from.stride;
+  const Moments<kRows> moments = MomentsOf<kRows>(rows, columns, terms.epsilon);
+  VF factor[kRows], shift[kRows];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    factor[i] = moments.factor[i];
+    shift[i] = hn::Neg(hn::Mul(moments.mean[i], factor[i]));
+  }
+  // visit(i, c, y) for each vector y of each row, times `by` of its columns where that is not null.
+  const auto for_normalised = [&](const float* by, const auto& visit) HWY_ATTR {
+    const auto visit_vector = [&](int64_t c, VF weight, VF bias, const auto& load) HWY_ATTR {
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRows; ++i) {
+        visit(i, c, hn::MulAdd(hn::MulAdd(load(rows[i] + c), factor[i], shift[i]), weight, bias));
+      }
+    };
+    for (int64_t c = 0; c < whole; c += kLanes) {
+      VF weight = Load(terms.weight + c);
+      VF bias = terms.bias != nullptr ? Load(terms.bias + c) : hn::Zero(d);
+      if (by != nullptr) {
+        weight = hn::Mul(weight, Load(by + c));
+        bias = hn::Mul(bias, Load(by + c));
+      }
+      visit_vector(c, weight, bias, [](const T* at) HWY_ATTR { return Load(at); });
+    }
+    if (rest > 0) {
+      VF weight = LoadSome(terms.weight + whole, rest);
+      VF bias = terms.bias != nullptr ? LoadSome(terms.bias + whole, rest) : hn::Zero(d);
+      if (by != nullptr) {
+        weight = hn::Mul(weight, LoadSome(by + whole, rest));
+        bias = hn::Mul(bias, LoadSome(by + whole, rest));
+      }
+      visit_vector(whole, weight, bias, [&](const T* at) HWY_ATTR { return LoadSome(at, rest); });
+    }
+  };
+  const auto store_last = [&](VF y, int8_t* at) HWY_ATTR {
+    int8_t lanes[kLanes];
+    StoreClipped(y, lanes);
+    std::memcpy(at, lanes, static_cast<size_t>(rest));
+  };
+  if (inverse != nullptr) {
     // What is not finite in a row is in its mean and its variance.
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) {
       const bool finite =
-          LargestOf(hn::Max(Magnitude(mean[i]), Magnitude(factor[i]))) < kInfinityBits;
+          LargestOf(hn::Max(Magnitude(shift[i]), Magnitude(factor[i]))) < kInfinityBits;
       to.scales[i] = finite ? 1 : Nan();
     }
+    for_normalised(inverse, [&](int i, int64_t c, VF y) HWY_ATTR {
+      int8_t* const at = to.data + i * to.stride + c;
+      if (c == whole) return store_last(y, at);
+      StoreClipped(y, at);
+    });
+    return;
   }
-  for_normalised([&](int i, int64_t c, VF y) HWY_ATTR {
-    int8_t* const out = to.data + i * to.stride + c;
-    const bool part = c == whole;
-    int8_t lanes[kLanes];
-    int8_t* const at = part ? lanes : out;
-    if (inverse == nullptr) {
-      StoreInt8(hn::Mul(y, by_row[i]), at);
-    } else {
-      StoreClipped(hn::Mul(y, part ? LoadSome(inverse + c, rest) : Load(inverse + c)), at);
-    }
-    if (part) std::memcpy(out, lanes, static_cast<size_t>(rest));
+  VI largest[kRows];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) largest[i] = hn::Zero(DI());
+  for_normalised(nullptr, [&](int i, int64_t, VF y)
+                              HWY_ATTR { largest[i] = hn::Max(largest[i], Magnitude(y)); });
+  VF by_row[kRows];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    const RowScale by = ScaleOf(LargestOf(largest[i]));
+    by_row[i] = hn::Set(d, by.inverse);
+    to.scales[i] = by.scale;
+  }
+  for_normalised(nullptr, [&](int i, int64_t c, VF y) HWY_ATTR {
+    int8_t* const at = to.data + i * to.stride + c;
+    const VF steps = hn::Mul(y, by_row[i]);
+    if (c == whole) return store_last(steps, at);
+    StoreInt8(steps, at);
   });
 }
 
