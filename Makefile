@@ -96,7 +96,7 @@ capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual t
 	@deploy/setup/build.sh $(PRESET) plan_capacity
 	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(SWEEP)" "$(ARRIVALS)"
 
-bench-models: setup  ## Measure whole models: against PyTorch eager, OpenVINO and ONNX Runtime (make peers), in fp32 and bf16
+bench-models: setup  ## Measure whole models: against PyTorch eager, OpenVINO and ONNX Runtime (make peers), in fp32, bf16 and int8
 	@deploy/setup/setup.sh test
 	@deploy/setup/build.sh $(PRESET) fovea_models
 	@.venv/bin/python tests/bench/models/models.py

@@ -16,7 +16,7 @@ install(CODE [[
   endforeach()]])
 
 set(libraries fovea_kernels fovea_models fovea_proto)
-install(TARGETS fovea-server fovea fovea-check fovea-kernels fovea-train fovea-zoo RUNTIME DESTINATION bin)
+install(TARGETS fovea-server fovea fovea-check fovea-kernels fovea-quantize fovea-train fovea-zoo RUNTIME DESTINATION bin)
 install(TARGETS ${libraries} LIBRARY DESTINATION lib/fovea)
 set_target_properties(${libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 

@@ -30,7 +30,8 @@ class Model {
 
   // Turns loaded weights into what runs on `device` in `precision`: cast, packed, folded; frees
   // what inference does not need. Called once. Throws c10::ValueError in words where the model
-  // cannot run at one of its further sizes, or in FP16 and `device` is the CPU.
+  // cannot run at one of its further sizes, in FP16 and `device` is the CPU, or in INT8 and it is
+  // not.
   virtual void Prepare(c10::Device device, Precision precision) = 0;
 
   // What is computed for a batch together. pixels: FP32 [N, 3, H, W], normalised (or UINT8

@@ -33,9 +33,11 @@ constexpr TaskNames NamesOf(Task task) {
   return {"classification", "CLASSIFICATION"};
 }
 
-// FP16 runs on GPUs only.
-enum class Precision { kFp32, kBf16, kFp16 };
-inline constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16};
+// FP16 runs on GPUs only, INT8 on CPUs only: linear layers multiply 8-bit integers, all else is as
+// with BF16, or as with FP32 where the processor does not multiply that.
+enum class Precision { kFp32, kBf16, kFp16, kInt8 };
+inline constexpr Precision kPrecisions[] = {Precision::kFp32, Precision::kBf16, Precision::kFp16,
+                                            Precision::kInt8};
 
 // As a description writes it.
 constexpr const char* NameOf(Precision precision) {
@@ -44,6 +46,8 @@ constexpr const char* NameOf(Precision precision) {
       return "BF16";
     case Precision::kFp16:
       return "FP16";
+    case Precision::kInt8:
+      return "INT8";
     case Precision::kFp32:
       break;
   }

@@ -33,6 +33,8 @@ std::string TypeName(c10::ScalarType type) {
       return "fp16";
     case c10::kDouble:
       return "fp64";
+    case c10::kChar:
+      return "int8";
     default:
       return c10::toString(type);
   }
@@ -80,7 +82,7 @@ std::vector<Capabilities> AllOperators() {
 
 std::vector<LinearRow> LinearTable() {
   std::vector<LinearRow> rows;
-  for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16}) {
+  for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kChar}) {
     LinearRow row{TypeName(type), std::string(NameOf(FastestLinearWay(type))), "alone"};
     for (const Answered& answered : Answers()) {
       if (answered.question == "linear_" + row.type) row.how = answered.how;

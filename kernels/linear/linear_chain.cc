@@ -15,12 +15,14 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "kernels/linear/cpu_amx.h"
+#include "kernels/linear/cpu_int8.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/threads.h"
@@ -43,6 +45,7 @@ constexpr int64_t kFewRows = 160;
 constexpr int64_t kCachedBytes = 1 << 20;
 // Of so many rows it takes longer to fetch such weights than to multiply by them.
 constexpr int64_t kRowsOfColumns = 160;
+constexpr int64_t kScaleBytes = 4;  // of a row of integers
 constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -64,9 +67,10 @@ Blocks AllOf(const PackedMatrix& matrix) { return {0, matrix.blocks()}; }
 // The rows that a step multiplies.
 struct Operand {
   const void* data;
-  int64_t stride;  // elements
-  int64_t plane;   // from part to part
-  bool whole;      // whether they are readable up to a multiple of kRowsStep
+  int64_t stride;                 // elements
+  int64_t plane;                  // from part to part
+  bool whole;                     // whether they are readable up to a multiple of kRowsStep
+  const float* scales = nullptr;  // of 8-bit rows
 };
 
 class Chain {
@@ -75,7 +79,8 @@ class Chain {
         const at::Tensor& output)
       : steps_(steps),
         products_(steps.front().matrix->products()),
-        bf16_(products_ == Products::kBf16),
+        bf16_(input.scalar_type() == at::kBFloat16),
+        int8_(products_ == Products::kInt8),
         amx_(steps.front().matrix->tiled()),
         element_(bf16_ ? 2 : 4),
         input_(ViewOf(input)),
@@ -87,7 +92,8 @@ class Chain {
     by_columns_ = ThreadCount() > 1 &&
                   (rows_ <= kRowsStep || (rows_ <= kRowsOfColumns && weights > kCachedBytes));
     PlaceRows();
-    if (amx_ && !by_columns_ && tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
+    if (amx_ && !int8_ && !by_columns_ &&
+        tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
       middle_columns_ = kMiddleColumns;
       PlaceRows();
     }
@@ -102,7 +108,7 @@ class Chain {
       std::optional<simd::AmxTiles> tiles;
       if (amx_) tiles.emplace();
       work(shared + shared_bytes_ + at::get_thread_num() * bytes_);
-      if (products_ != Products::kFp32 && !amx_) simd::ReleaseBf16Gemm();
+      if (products_ != Products::kFp32 && !int8_ && !amx_) simd::ReleaseBf16Gemm();
     };
     if (by_columns_) {
       RunByColumns(shared, with_scratch);
@@ -140,6 +146,10 @@ class Chain {
            steps_[i + 1].norm == nullptr && steps_[i].matrix->out() % PackedMatrix::kBlock == 0 &&
            steps_[i + 1].matrix->in() == steps_[i + 1].matrix->depth();
   }
+  // Whether the step i leaves the integers that step i + 1 multiplies.
+  bool LeavesInt8(size_t i) const {
+    return int8_ && IsPair(i) && steps_[i + 1].matrix->inverse_input_scales() != nullptr;
+  }
   int64_t MiddleColumns(size_t i) const {
     return std::min(middle_columns_, steps_[i].matrix->out());
   }
@@ -155,17 +165,24 @@ class Chain {
       const int64_t out = step.matrix->out();
       Rows to = output_;
       if (i + 1 < steps_.size()) to = {shared + results_[i], Stride(out, element_)};
-      const bool split = products_ == Products::kBf16Parts && IsPair(i);
+      const bool split = products_ == Products::kBf16Parts && IsPair(i), leaves = LeavesInt8(i);
       if (split) to.stride = Stride(out, 2), to.plane = RoundUp(rows_, kRowsStep) * to.stride;
+      float* scales = nullptr;
+      if (leaves) {
+        to.stride = Stride(out, 1);
+        scales = ScalesBehind(to.data, rows_, to.stride);
+      }
       at::parallel_for(0, step.matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
         with_scratch([&](char* scratch) {
           const Operand operand = middle.data != nullptr
                                       ? middle
                                       : PrepareOperand(step, current, rows_, i > 0, scratch);
-          Multiply(step, operand, rows_, {begin, end}, ResidualOf(step, 0, shared), to, scratch);
+          if (leaves && begin == 0) MarkRows(operand, rows_, scales);
+          Multiply(step, operand, rows_, {begin, end}, ResidualOf(step, 0, shared), to, scratch,
+                   leaves ? &steps_[i + 1] : nullptr);
         });
       });
-      middle = split ? Operand{to.data, to.stride, to.plane, true} : Operand{};
+      middle = split || leaves ? Operand{to.data, to.stride, to.plane, true, scales} : Operand{};
       current = {to.data, to.stride};
     }
   }
@@ -181,7 +198,7 @@ class Chain {
       if (i + 1 == steps_.size()) break;
       results_[i] = shared_bytes_;
       const int64_t row_bytes =
-          IsPair(i) ? MiddleBytes(matrix.out()) : Stride(matrix.out(), element_) * element_;
+          IsPair(i) ? MiddleBytes(i, matrix.out()) : Stride(matrix.out(), element_) * element_;
       shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
     }
     operand_ = 0;
@@ -191,6 +208,7 @@ class Chain {
 
   // Of what is multiplied before it becomes rows.
   int64_t ProductsBytes() const {
+    if (int8_ && amx_) return rows::kAmxInt8Scratch * 4;
     if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
     int64_t depth = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -214,7 +232,7 @@ class Chain {
       const PackedMatrix& matrix = *steps_[i].matrix;
       operand = std::max(operand, OperandBytes(matrix));
       if (IsPair(i)) {
-        middle = std::max(middle, MiddleBytes(MiddleColumns(i)));
+        middle = std::max(middle, MiddleBytes(i, MiddleColumns(i)));
         ++i;
         if (DividesMiddle(i - 1)) sums = std::max(sums, Stride(steps_[i].matrix->out(), 4) * 4);
       }
@@ -240,6 +258,7 @@ class Chain {
   }
 
   int64_t OperandStride(const PackedMatrix& matrix) const {
+    if (int8_) return Stride(matrix.depth(), 1);
     return Stride(matrix.depth(), products_ == Products::kFp32 ? 4 : 2);
   }
   // Of a row.
@@ -248,9 +267,13 @@ class Chain {
     if (products_ == Products::kBf16Parts) {
       return OperandStride(matrix) * 6 + Stride(matrix.in(), 4) * 4;
     }
+    if (int8_) return OperandStride(matrix) + kScaleBytes;
     return OperandStride(matrix) * element_;
   }
-  int64_t MiddleBytes(int64_t columns) const {
+  // Of a row of what the step i leaves for the one after it.
+  int64_t MiddleBytes(size_t i, int64_t columns) const {
+    if (LeavesInt8(i)) return Stride(columns, 1) + kScaleBytes;
+    if (int8_) return Stride(columns, element_) * element_ + kScaleBytes;
     if (products_ == Products::kBf16Parts) return Stride(columns, 2) * 6;
     return Stride(columns, element_) * element_;
   }
@@ -285,6 +308,11 @@ class Chain {
     const LinearStep &step = steps_[i], &next = steps_[i + 1];
     const Operand operand = PrepareOperand(step, from, count, /*own=*/i > 0, scratch);
     const ConstRows residual = ResidualOf(next, first, scratch);
+    if (int8_) {
+      const Operand hidden = RunInt8Middle(i, operand, count, scratch + middle_, scratch);
+      Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
+      return;
+    }
     const int64_t columns = MiddleColumns(i);
     // The middle as the second layer's operand.
     Rows middle = {scratch + middle_, Stride(columns, element_)};
@@ -335,6 +363,40 @@ class Chain {
     return {};
   }
 
+  // A pair's first step in 8 bits: its result as the operand of the second, at `middle`.
+  Operand RunInt8Middle(size_t i, const Operand& operand, int64_t count, char* middle,
+                        char* scratch) const {
+    const LinearStep &step = steps_[i], &next = steps_[i + 1];
+    const int64_t out = step.matrix->out(), height = RoundUp(count, kRowsStep);
+    const bool leaves = LeavesInt8(i);
+    const Rows to = {middle, Stride(out, leaves ? 1 : element_)};
+    const int64_t stride = leaves ? to.stride : to.stride * element_;
+    const rows::Int8Rows hidden = {reinterpret_cast<int8_t*>(middle), stride,
+                                   ScalesBehind(middle, height, stride)};
+    Multiply(step, operand, count, AllOf(*step.matrix), {}, to, scratch, leaves ? &next : nullptr);
+    if (leaves) {
+      MarkRows(operand, count, hidden.scales);
+    } else {
+      // In place: a row's integers are fewer bytes than what they are made of.
+      rows::Quantise(bf16_, {to.data, to.stride}, count, out, nullptr, nullptr, hidden);
+    }
+    Pad(middle, 1, stride, stride, count, height);
+    return {middle, stride, 0, true, hidden.scales};
+  }
+
+  // Where the scales of `count` rows of integers lie.
+  static float* ScalesBehind(void* rows, int64_t count, int64_t stride) {
+    return reinterpret_cast<float*>(static_cast<char*>(rows) + RoundUp(count, kRowsStep) * stride);
+  }
+
+  // Scales of rows that were made of `operand` with scales for their channels: one, but what was
+  // NaN is.
+  static void MarkRows(const Operand& operand, int64_t count, float* scales) {
+    for (int64_t r = 0; r < count; ++r) {
+      scales[r] = std::isnan(operand.scales[r]) ? operand.scales[r] : 1;
+    }
+  }
+
   // The rows that a step multiplies: as they are where they can be, else normalised, or split into
   // parts, and up to whole registers; what is added is zero. `own`: they lie in the scratch.
   Operand PrepareOperand(const LinearStep& step, const ConstRows& from, int64_t count, bool own,
@@ -343,6 +405,13 @@ class Chain {
     const int64_t in = matrix.in(), stride = OperandStride(matrix);
     const int64_t height = RoundUp(count, kRowsStep);
     char* const operand = scratch + operand_;
+    if (int8_) {
+      const rows::Int8Rows to = {reinterpret_cast<int8_t*>(operand), stride,
+                                 ScalesBehind(operand, count, stride)};
+      rows::Quantise(bf16_, from, count, in, step.norm, matrix.inverse_input_scales(), to);
+      Pad(operand, 1, in, stride, count, height);
+      return {operand, stride, 0, true, to.scales};
+    }
     if (products_ == Products::kBf16Parts) {
       ConstRows whole = from;
       auto* const parts = reinterpret_cast<uint16_t*>(operand);
@@ -400,9 +469,15 @@ class Chain {
     return terms;
   }
 
-  // to = what a step makes of its operand, in these blocks of columns.
+  // to = what a step makes of its operand, in these blocks of columns. `next`: the step whose
+  // integers it leaves (LeavesInt8), or null.
   void Multiply(const LinearStep& step, const Operand& operand, int64_t count, const Blocks& blocks,
-                const ConstRows& residual, const Rows& to, char* scratch) const {
+                const ConstRows& residual, const Rows& to, char* scratch,
+                const LinearStep* next = nullptr) const {
+    if (int8_) {
+      MultiplyInt8(step, operand, count, blocks, residual, to, scratch, next);
+      return;
+    }
     float* const products = reinterpret_cast<float*>(scratch + products_at_);
     if (amx_) {
       rows::BlockTerms terms = TermsOf(step, 0, residual);
@@ -422,6 +497,44 @@ class Chain {
         MultiplyBlock(*step.matrix, block, operand, r, height, products);
         if (added.data != nullptr) terms.residual = At(added, r);
         rows::Finish(bf16_, terms, At(to, r, block * PackedMatrix::kBlock));
+      }
+    }
+  }
+
+  void MultiplyInt8(const LinearStep& step, const Operand& operand, int64_t count,
+                    const Blocks& blocks, const ConstRows& residual, const Rows& to, char* scratch,
+                    const LinearStep* next) const {
+    auto* const products = reinterpret_cast<int32_t*>(scratch + products_at_);
+    const rows::ConstInt8Rows rows = {static_cast<const int8_t*>(operand.data), operand.stride,
+                                      operand.scales};
+    const float* const inverse = next != nullptr ? next->matrix->inverse_input_scales() : nullptr;
+    rows::Int8Terms terms;
+    terms.inverse = inverse;
+    if (amx_) {
+      terms.block = TermsOf(step, 0, residual);
+      terms.block.count = count;
+      rows::MultiplyInt8OnAmx(rows, *step.matrix, terms, blocks.begin, blocks.end, products, to);
+      return;
+    }
+    terms.products = products;
+    terms.products_stride = PackedMatrix::kBlock;
+    for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+      const int64_t column = block * PackedMatrix::kBlock;
+      terms.block = TermsOf(step, block, residual);
+      terms.column_scales = step.matrix->scales() + column;
+      if (inverse != nullptr) terms.inverse = inverse + column;
+      const ConstRows added = terms.block.residual;
+      for (int64_t r = 0; r < count; r += kProductRows) {
+        terms.block.count = std::min(kProductRows, count - r);
+        terms.row_scales = rows.scales + r;
+        rows::MultiplyInt8({rows.data + r * rows.stride, rows.stride, nullptr}, terms.block.count,
+                           *step.matrix, block, products);
+        if (added.data != nullptr) terms.block.residual = At(added, r);
+        Rows place = At(to, r, column);
+        if (inverse != nullptr) {
+          place.data = static_cast<int8_t*>(to.data) + r * to.stride + column;
+        }
+        rows::FinishInt8(bf16_, terms, place);
       }
     }
   }
@@ -449,7 +562,8 @@ class Chain {
 
   const std::span<const LinearStep> steps_;
   const Products products_;
-  const bool bf16_;
+  const bool bf16_;  // rows, as they come and go
+  const bool int8_;
   const bool amx_;
   const int64_t element_;  // bytes
   const ConstRows input_, residual_;
@@ -472,6 +586,8 @@ at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
   // For who watches operators: it is none of the dispatcher's.
   RECORD_FUNCTION("fovea::linear_chain", c10::ArrayRef<const c10::IValue>());
   TORCH_INTERNAL_ASSERT(!steps.empty() && input.is_contiguous());
+  TORCH_INTERNAL_ASSERT(steps.front().matrix->products() != Products::kInt8 ||
+                        !steps.front().matrix->tiled() || input.scalar_type() == at::kBFloat16);
   std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = steps.back().matrix->out();
   at::Tensor output = at::empty(shape, input.options());

@@ -38,9 +38,14 @@ struct LinearStep {
 inline constexpr int64_t kChainScratch = 1400 << 10;
 
 // input [..., in of the first step], on the CPU and contiguous, BF16 where the matrices have
-// Products::kBf16, else FP32 -> [..., out of the last step] of the same type; residual, where a
-// step asks for it, of that step's shape. Statistics and sums in fp32; what a step leaves is
-// rounded to the type. Inference only.
+// Products::kBf16, either of BF16 (on AMX only that) and FP32 where they have Products::kInt8, else
+// FP32 -> [..., out of the last step] of the same type; residual, where a step asks for it, of that
+// step's shape. Statistics and sums in fp32; what a step leaves is rounded to the type. Inference
+// only.
+//   Products::kInt8: what a step multiplies is quantised (cpu_int8.h) when it has been normalised,
+// without being rounded to the type before; so is what the next step multiplies, where there is
+// nothing but an activation between the two, that one's matrix has scales for its inputs, and they
+// are a multiple of 64.
 at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
                     const at::Tensor& residual = {});
 

@@ -10,6 +10,7 @@
 #include "kernels/choice/choice.h"
 #include "kernels/linear/linear_chain.h"
 #include "kernels/linear/onednn_linear.h"
+#include "kernels/simd/gemm.h"
 
 namespace fovea::kernels {
 namespace {
@@ -22,14 +23,15 @@ class Mlp {
  public:
   Mlp(LinearWay way, c10::ScalarType type)
       : way_(way),
-        input_(at::randn({kRows, kChannels}).to(type)),
+        input_(at::randn({kRows, kChannels}).to(type == at::kChar ? RowsOfInt8() : type)),
         norm_weight_(at::ones({kChannels})),
         norm_bias_(at::zeros({kChannels})) {
     const at::Tensor fc1 = at::randn({kHidden, kChannels}) / 16;
     const at::Tensor fc2 = at::randn({kChannels, kHidden}) / 32;
     if (const auto products = ProductsOf(way, type)) {
-      matrices_.emplace_back(fc1, at::zeros({kHidden}), *products);
-      matrices_.emplace_back(fc2, at::zeros({kChannels}), *products);
+      const bool tiled = IsTiled(way, *products);
+      matrices_.emplace_back(fc1, at::zeros({kHidden}), *products, tiled);
+      matrices_.emplace_back(fc2, at::zeros({kChannels}), *products, tiled);
     } else {
       layers_.emplace_back(fc1, at::zeros({kHidden}), type);
       layers_.emplace_back(fc2, at::zeros({kChannels}), type);
@@ -60,9 +62,11 @@ class Mlp {
 std::vector<LinearWay> WaysOf(c10::ScalarType type) {
   std::vector<LinearWay> ways;
   if (OneDnnLinear::Supports(type)) ways.push_back(LinearWay::kOneDnn);
-  for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesInParts}) {
+  for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesInParts, LinearWay::kVectors}) {
     const auto products = ProductsOf(way, type);
-    if (products && HasProducts(*products)) ways.push_back(way);
+    if (!products || !HasProducts(*products)) continue;
+    if (type == at::kChar && way == LinearWay::kTiles && !IsTiled(way, *products)) continue;
+    ways.push_back(way);
   }
   return ways;
 }
@@ -79,16 +83,28 @@ std::string_view NameOf(LinearWay way) {
       return "tiles";
     case LinearWay::kTilesInParts:
       return "tiles_in_parts";
+    case LinearWay::kVectors:
+      return "vectors";
   }
   TORCH_INTERNAL_ASSERT(false, "no such way");
 }
 
 std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type) {
+  if (type == at::kChar) {
+    const bool has = way == LinearWay::kTiles || way == LinearWay::kVectors;
+    return has ? std::optional(Products::kInt8) : std::nullopt;
+  }
   const bool bf16 = type == at::kBFloat16;
   if (way == LinearWay::kTiles) return bf16 ? Products::kBf16 : Products::kFp32;
   if (way == LinearWay::kTilesInParts && !bf16) return Products::kBf16Parts;
   return std::nullopt;
 }
+
+bool IsTiled(LinearWay way, Products products) {
+  return way != LinearWay::kVectors && AreTiled(products);
+}
+
+c10::ScalarType RowsOfInt8() { return simd::HasBf16Gemm() ? at::kBFloat16 : at::kFloat; }
 
 LinearWay FastestLinearWay(c10::ScalarType type) {
   const std::vector<LinearWay> ways = WaysOf(type);
@@ -102,7 +118,9 @@ LinearWay FastestLinearWay(c10::ScalarType type) {
                             mlps[i]->Run();
                           }});
   }
-  const char* question = type == at::kBFloat16 ? "linear_bf16" : "linear_fp32";
+  const char* question = "linear_fp32";
+  if (type == at::kBFloat16) question = "linear_bf16";
+  if (type == at::kChar) question = "linear_int8";
   return ways[Fastest(question, candidates)];
 }
 

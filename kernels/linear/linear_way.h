@@ -14,16 +14,24 @@ enum class LinearWay {
   kOneDnn,        // onednn_linear.h, one layer after the other
   kTiles,         // linear_chain.h, in the layers' own type
   kTilesInParts,  // the same, fp32 products in parts (Products::kBf16Parts)
+  kVectors,       // the same, 8-bit products by vectors instead of AMX's tiles (cpu_int8.h)
 };
 
-// "aten", "onednn", "tiles", "tiles_in_parts".
+// "aten", "onednn", "tiles", "tiles_in_parts", "vectors".
 std::string_view NameOf(LinearWay way);
 
 // The one that takes an MLP of a transformer's block through in least time (kernels/choice, the
-// questions "linear_fp32" and "linear_bf16"); kAten where oneDNN runs neither way.
+// questions "linear_fp32", "linear_bf16" and, of kChar, "linear_int8"); kAten where there is none:
+// of kChar, a processor without AVX2, on which such layers do not run.
 LinearWay FastestLinearWay(c10::ScalarType type);
+
+// The type of the rows between 8-bit layers: BF16 where this processor multiplies it, else FP32.
+c10::ScalarType RowsOfInt8();
 
 // Of matrices for linear_chain.h; none for the other ways.
 std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type);
+
+// Whether they are packed for AMX's tiles.
+bool IsTiled(LinearWay way, Products products);
 
 }  // namespace fovea::kernels

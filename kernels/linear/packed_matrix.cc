@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kColumnsStep = 16;  // of a block's width
 constexpr int64_t kDepthStep = 32;    // bf16 in a row of AMX's tiles
+constexpr int64_t kInt8DepthStep = 64;
+constexpr float kMostInt8 = 127;
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -32,6 +34,26 @@ at::Tensor InRegisters(const at::Tensor& block) {
       .flatten();
 }
 
+// [depth, columns] of kInt8 to fours of rows, or to AMX's registers of them.
+at::Tensor InFours(const at::Tensor& block, bool registers) {
+  const at::Tensor fours = block.unflatten(0, {-1, 4}).transpose(1, 2);  // [depth / 4, columns, 4]
+  if (!registers) return fours.flatten();
+  return fours.unflatten(1, {-1, kColumnsStep})
+      .unflatten(0, {-1, kInt8DepthStep / 4})
+      .permute({0, 2, 1, 3, 4})
+      .flatten();
+}
+
+int64_t DepthStep(Products products) {
+  if (products == Products::kFp32) return 1;
+  return products == Products::kInt8 ? kInt8DepthStep : kDepthStep;
+}
+
+c10::ScalarType TypeOf(Products products) {
+  if (products == Products::kBf16) return at::kBFloat16;
+  return products == Products::kInt8 ? at::kChar : at::kFloat;
+}
+
 }  // namespace
 
 bool HasProducts(Products products) {
@@ -42,28 +64,33 @@ bool HasProducts(Products products) {
       return simd::HasBf16Gemm();
     case Products::kBf16Parts:
       return AreTiled(products);
+    case Products::kInt8:
+      return simd::CurrentIsa() != simd::Isa::kNone;
   }
   return false;
 }
 
 bool AreTiled(Products products) {
+  if (products == Products::kInt8) return simd::HasAmxInt8() && simd::HasBf16Gemm();
   return products != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm();
 }
 
 PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products,
-                           bool tiled)
+                           bool tiled, const at::Tensor& input_scales)
     : products_(products), tiled_(tiled), in_(weight.size(1)), out_(weight.size(0)) {
-  depth_ = products == Products::kFp32 ? in_ : RoundUp(in_, kDepthStep);
+  depth_ = RoundUp(in_, DepthStep(products));
   const int64_t wide = RoundUp(out_, kColumnsStep);
   bias_ = at::zeros({wide}, at::kFloat);
   if (bias.defined()) bias_.narrow(0, 0, out_).copy_(bias);
-  at::Tensor transposed =
-      at::zeros({depth_, wide}, products == Products::kBf16 ? at::kBFloat16 : at::kFloat);
-  transposed.narrow(0, 0, in_).narrow(1, 0, out_).copy_(weight.t());
+  at::Tensor transposed = at::zeros({depth_, wide}, TypeOf(products));
+  const at::Tensor filled = transposed.narrow(0, 0, in_).narrow(1, 0, out_);
+  filled.copy_(products == Products::kInt8 ? Quantised(weight, input_scales).t() : weight.t());
   std::vector<at::Tensor> blocks;
   for (int64_t i = 0; i < this->blocks(); ++i) {
     const at::Tensor block = transposed.narrow(1, i * kBlock, Columns(i));
-    if (tiled_) {
+    if (products == Products::kInt8) {
+      blocks.push_back(InFours(block, tiled_));
+    } else if (tiled_) {
       blocks.push_back(InRegisters(block));
     } else if (products == Products::kBf16) {
       blocks.push_back(InPairs(block));
@@ -72,6 +99,23 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
     }
   }
   blocks_ = at::cat(blocks);
+  flips_sign_ = products == Products::kInt8 && !tiled_ && simd::HasVnni();
+  if (flips_sign_) blocks_.bitwise_xor_(-128);
+}
+
+at::Tensor PackedMatrix::Quantised(const at::Tensor& weight, const at::Tensor& input_scales) {
+  at::Tensor scaled = weight.to(at::kFloat);
+  if (input_scales.defined()) {
+    scaled = scaled * input_scales;
+    inverse_input_scales_ = at::zeros({depth_}, at::kFloat);
+    inverse_input_scales_.narrow(0, 0, in_).copy_(input_scales.reciprocal());
+  }
+  const at::Tensor largest = scaled.abs().amax(1);
+  // A column of zeros has any scale.
+  const at::Tensor scales = at::where(largest > 0, largest / kMostInt8, 1.0f);
+  scales_ = at::zeros_like(bias_);
+  scales_.narrow(0, 0, out_).copy_(scales);
+  return (scaled / scales.unsqueeze(1)).round().clamp(-kMostInt8, kMostInt8);
 }
 
 int64_t PackedMatrix::Columns(int64_t block) const {
@@ -84,7 +128,11 @@ const void* PackedMatrix::Block(int64_t block) const {
 }
 
 int64_t PackedMatrix::bytes() const {
-  return static_cast<int64_t>(blocks_.nbytes() + bias_.nbytes());
+  int64_t bytes = static_cast<int64_t>(blocks_.nbytes() + bias_.nbytes());
+  for (const at::Tensor& scales : {scales_, inverse_input_scales_}) {
+    if (scales.defined()) bytes += static_cast<int64_t>(scales.nbytes());
+  }
+  return bytes;
 }
 
 }  // namespace fovea::kernels

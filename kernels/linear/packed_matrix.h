@@ -13,13 +13,14 @@ enum class Products {
   kFp32,       // fp32 by fp32
   kBf16,       // bf16 by bf16, summed in fp32
   kBf16Parts,  // fp32 as the sum of three bf16, six products of which are taken: as exact as fp32
+  kInt8,       // s8 by s8, summed in s32 (cpu_int8.h), between rows of bf16 or of fp32
 };
 
 // Whether such products run on this machine at all (simd/gemm.h).
 bool HasProducts(Products products);
 
 // Whether matrices of such products are packed for simd/amx.h here; otherwise oneDNN multiplies
-// (simd/gemm.h).
+// (simd/gemm.h), of kInt8 cpu_int8.h.
 bool AreTiled(Products products);
 
 // Immutable and thread-safe.
@@ -31,8 +32,12 @@ class PackedMatrix {
   // weight [out, in] and bias [out] or undefined, of any floating type.
   PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
       : PackedMatrix(weight, bias, products, AreTiled(products)) {}
-  // The same with `tiled` forced, for tests: false for oneDNN where AMX is.
-  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products, bool tiled);
+  // The same with `tiled` forced: false for oneDNN, or of kInt8 vectors, where AMX is.
+  //   input_scales, of kInt8 only: FP32 [in], what an 8-bit step of each channel of the input
+  // stands for; channels are then divided by it instead of each row by its largest value. Finite
+  // and positive.
+  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products, bool tiled,
+               const at::Tensor& input_scales = {});
 
   Products products() const { return products_; }
   int64_t in() const { return in_; }
@@ -46,16 +51,33 @@ class PackedMatrix {
   // [depth / 2, columns, 2]; tiled(), as registers of AMX, [depth / 32, columns / 16, 16, 16, 2],
   // or [depth / 32, columns / 16, 32, 16] of fp32. The parts of kBf16Parts are made where they are
   // needed: three of two bytes are more to fetch than four bytes.
+  //   kInt8: fours of rows, [depth / 4, columns, 4], or as registers [depth / 64, columns / 16, 16,
+  // 16, 4]; flips_sign(): with 128 added, as VNNI wants one side.
   const void* Block(int64_t block) const;
   const float* bias() const { return bias_.const_data_ptr<float>(); }  // zero without one
   int64_t bytes() const;
 
+  // Of kInt8: a column's weights are its scale times integers between -127 and 127; the scale of
+  // the inputs is in it. [out rounded up to 16].
+  const float* scales() const { return scales_.const_data_ptr<float>(); }
+  // One over input_scales, zero from `in` up to depth(); null without them.
+  const float* inverse_input_scales() const {
+    return inverse_input_scales_.defined() ? inverse_input_scales_.const_data_ptr<float>()
+                                           : nullptr;
+  }
+  bool flips_sign() const { return flips_sign_; }
+
  private:
+  // The weight in integers; sets the scales.
+  at::Tensor Quantised(const at::Tensor& weight, const at::Tensor& input_scales);
+
   Products products_;
   bool tiled_;
   int64_t in_, out_, depth_;
   at::Tensor blocks_;
   at::Tensor bias_;  // fp32 [out rounded up to 16]
+  at::Tensor scales_, inverse_input_scales_;
+  bool flips_sign_ = false;
 };
 
 }  // namespace fovea::kernels

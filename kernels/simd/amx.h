@@ -52,6 +52,12 @@ inline __attribute__((always_inline)) void TileMultiplyBf16() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
 }
 
+// s32 sums [16, 16] += s8 [16, 64] * s8 [64, 16], the latter in fours of rows: HasAmxInt8().
+template <int kSums, int kA, int kB>
+inline __attribute__((always_inline)) void TileMultiplyInt8() {
+  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+}
+
 #endif
 
 }  // namespace fovea::kernels::simd

@@ -13,6 +13,13 @@ namespace {
 
 std::atomic<Isa> current{BestIsa()};
 
+// As ATen names it.
+bool HasFeature(const char* name) {
+  const auto facts = at::cpu::get_cpu_capabilities();
+  const auto found = facts.find(name);
+  return found != facts.end() && found->second.isBool() && found->second.toBool();
+}
+
 }  // namespace
 
 Isa BestIsa() {
@@ -47,12 +54,18 @@ ScopedIsa::~ScopedIsa() { current.store(previous_); }
 Isa CurrentIsa() { return current.load(std::memory_order_relaxed); }
 
 bool HasAmx() {
-  static const bool has = [] {
-    const auto facts = at::cpu::get_cpu_capabilities();
-    const auto found = facts.find("amx_bf16");
-    return found != facts.end() && found->second.isBool() && found->second.toBool();
-  }();
+  static const bool has = HasFeature("amx_bf16");
   return has;
+}
+
+bool HasAmxInt8() {
+  static const bool has = HasFeature("amx_int8");
+  return has;
+}
+
+bool HasVnni() {
+  static const bool has = HasFeature("avx512_vnni");
+  return has && CurrentIsa() == Isa::kAvx512;
 }
 
 const std::string& ProcessorName() {

@@ -35,6 +35,12 @@ Isa CurrentIsa();
 // Whether the processor, and the system it runs, has AMX tiles for bf16.
 bool HasAmx();
 
+// The same of AMX for 8-bit integers.
+bool HasAmxInt8();
+
+// Whether CurrentIsa() is AVX-512 and the processor has its products of 8-bit integers (VNNI).
+bool HasVnni();
+
 // "none", "AVX2" or "AVX-512".
 std::string_view IsaName(Isa isa);
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "model_zoo/layers/linear.h"
 #include "model_zoo/quoted.h"
 #include "model_zoo/weights/safetensors_writer.h"
 
@@ -19,6 +20,7 @@ namespace fovea::models {
 namespace {
 
 constexpr size_t kMaxListed = 3;  // names in an error
+constexpr std::string_view kInputScales = ".input_scales";
 
 // With `to` in place of `from` where that first stands; absent where it stands nowhere.
 std::optional<std::string> WithPart(const std::string& name, std::string_view from,
@@ -152,6 +154,29 @@ void Fill(const SafetensorsFile& file, const Backbone& backbone, const Filled& f
   file.CheckUnchanged();
 }
 
+// The linear layer whose input scales `own` names; null where there is none of this name.
+Linear* LayerOfScales(const Backbone& backbone, const std::string& own) {
+  if (!own.ends_with(kInputScales)) return nullptr;
+  const auto modules = backbone.named_modules();
+  const auto* const module = modules.find(own.substr(0, own.size() - kInputScales.size()));
+  return module != nullptr ? dynamic_cast<Linear*>(module->get()) : nullptr;
+}
+
+// Only where the name may be one: modules are listed for each.
+bool ReadInputScales(const SafetensorsFile& file, const StoredTensor& stored,
+                     const std::string& own, const Backbone& backbone) {
+  Linear* const layer = LayerOfScales(backbone, own);
+  if (layer == nullptr) return false;
+  const at::Tensor scales = at::empty(stored.shape, at::kFloat);
+  file.ReadInto(stored, scales);
+  try {
+    layer->SetInputScales(scales);
+  } catch (const c10::ValueError& error) {
+    C10_THROW_ERROR(ValueError, "tensor " + Quoted(stored.name) + ": " + error.msg());
+  }
+  return true;
+}
+
 }  // namespace
 
 void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
@@ -165,6 +190,7 @@ void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
       continue;
     }
     const std::string own = OwnName(names, tensor.name);
+    if (ReadInputScales(file, tensor, own, backbone)) continue;
     if (!fillable.contains(own) || !stored.emplace(own, &tensor).second) {
       unknown.push_back(tensor.name);
     }
@@ -253,6 +279,12 @@ void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c1
   }
   for (const auto& buffer : backbone.named_buffers()) {
     tensors.emplace_back(PublishedName(names, buffer.key()), buffer.value());
+  }
+  for (const auto& module : backbone.named_modules()) {
+    const auto* const linear = dynamic_cast<const Linear*>(module.value().get());
+    if (linear == nullptr || !linear->input_scales().defined()) continue;
+    tensors.emplace_back(PublishedName(names, module.key() + std::string(kInputScales)),
+                         linear->input_scales());
   }
   metadata.emplace("format", "pt");
   WriteSafetensors(path, tensors, dtype, metadata);

@@ -13,7 +13,8 @@
 
 namespace fovea::models {
 
-// Fills every parameter and buffer of a backbone in its trainable state, casting F16 and BF16. A
+// Fills every parameter and buffer of a backbone in its trainable state, casting F16 and BF16, and
+// the input scales of linear layers that the file has (Linear::SetInputScales). A
 // tensor that was trained for another input size is brought into shape by its layer
 // (Layer::Resized). One that is missing, one that the backbone neither knows nor ignores, and one
 // that stays of another shape are c10::ValueErrors that name it.
@@ -37,8 +38,9 @@ FittedWeights LoadFittingWeights(const SafetensorsFile& file, Backbone& backbone
 // through that for the model itself.
 void LoadSizedWeights(const SafetensorsFile& file, Backbone& plan);
 
-// Writes the parameters and buffers under their published names. `metadata` is text for people; the
-// format's own key "format" is set to "pt", which other readers of published checkpoints expect.
+// Writes the parameters, buffers and input scales under their published names. `metadata` is text
+// for people; the format's own key "format" is set to "pt", which other readers of published
+// checkpoints expect.
 void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c10::ScalarType dtype,
                  std::map<std::string, std::string> metadata = {});
 

@@ -243,7 +243,10 @@ class MlpClassifier final : public Layer {
   MlpClassifier(int64_t channels, int64_t classes)
       : fc1_(Add<Linear>("fc1", channels, kMlpRatio * channels)),
         norm_(Add<LayerNorm>("norm", kMlpRatio * channels, kEpsilon)),
-        fc2_(Add<Linear>("fc2", kMlpRatio * channels, classes)) {}
+        fc2_(Add<Linear>("fc2", kMlpRatio * channels, classes)) {
+    fc1_->KeepPrecision();
+    fc2_->KeepPrecision();
+  }
 
   at::Tensor forward(const at::Tensor& pooled) const {
     return fc2_->forward(norm_->forward(at::relu(fc1_->forward(pooled)).square()));

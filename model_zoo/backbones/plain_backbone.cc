@@ -67,7 +67,9 @@ void PlainBackbone::AddBlocks(int64_t depth, int64_t mlp_hidden, ModuleSite site
 void PlainBackbone::AddNorm() { norm_ = Add<LayerNorm>("norm", channels_, norm_epsilon_); }
 
 void PlainBackbone::AddHead() {
-  if (info_.num_classes > 0) head_ = Add<Linear>("head", channels_, info_.num_classes);
+  if (info_.num_classes == 0) return;
+  head_ = Add<Linear>("head", channels_, info_.num_classes);
+  head_->KeepPrecision();
 }
 
 std::vector<at::Tensor> PlainBackbone::forward(const at::Tensor& pixels,

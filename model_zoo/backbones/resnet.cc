@@ -104,7 +104,10 @@ class ResNet final : public Backbone {
       }
       stages_.push_back(std::move(stage));
     }
-    if (info_.num_classes > 0) head_ = Add<Linear>("fc", in, info_.num_classes);
+    if (info_.num_classes > 0) {
+      head_ = Add<Linear>("fc", in, info_.num_classes);
+      head_->KeepPrecision();
+    }
   }
 
   std::vector<at::Tensor> forward(const at::Tensor& pixels,

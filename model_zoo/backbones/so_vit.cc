@@ -236,7 +236,10 @@ class SecondOrderClassifier final : public Layer {
       : representation_(Add<CrossCovariance>("representation", channels, covariance)),
         normalization_(Add<SingularValueNorm>("normalization", covariance[0])),
         visual_fc_(Add<Linear>("visual_fc", covariance[0] * covariance[1], classes)),
-        cls_fc_(Add<Linear>("cls_fc", channels, classes)) {}
+        cls_fc_(Add<Linear>("cls_fc", channels, classes)) {
+    visual_fc_->KeepPrecision();
+    cls_fc_->KeepPrecision();
+  }
 
   // tokens [N, grid.tokens(), channels], the class token first -> [N, classes].
   at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {

@@ -21,7 +21,10 @@ void StagedBackbone::AddGrid(const Grid& grid) {
 
 void StagedBackbone::AddHead(int64_t channels, double norm_epsilon, const HeadNames& names) {
   norm_ = Add<LayerNorm>(names.norm, channels, norm_epsilon);
-  if (info_.num_classes > 0) linear_ = Add<Linear>(names.linear, channels, info_.num_classes);
+  if (info_.num_classes > 0) {
+    linear_ = Add<Linear>(names.linear, channels, info_.num_classes);
+    linear_->KeepPrecision();
+  }
 }
 
 std::vector<at::Tensor> StagedBackbone::forward(const at::Tensor& pixels,

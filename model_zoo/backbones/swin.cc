@@ -95,7 +95,9 @@ class Swin final : public StagedBackbone {
   // `head.fc`, as timm names it.
   class ClassifierHead final : public Layer {
    public:
-    ClassifierHead(int64_t channels, int64_t classes) : fc_(Add<Linear>("fc", channels, classes)) {}
+    ClassifierHead(int64_t channels, int64_t classes) : fc_(Add<Linear>("fc", channels, classes)) {
+      fc_->KeepPrecision();
+    }
     at::Tensor forward(const at::Tensor& pooled) const { return fc_->forward(pooled); }
 
    private:

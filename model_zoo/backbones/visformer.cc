@@ -146,7 +146,10 @@ class Visformer final : public StagedBackbone {
     for (int64_t i = 0; i < kStages; ++i) AddStage(config, i);
     const int64_t channels = config.channels << (kStages - 1);
     norm_ = Add<BatchNorm2d>("norm", channels);
-    if (info().num_classes > 0) head_ = Add<Linear>("head", channels, info().num_classes);
+    if (info().num_classes > 0) {
+      head_ = Add<Linear>("head", channels, info().num_classes);
+      head_->KeepPrecision();
+    }
   }
 
   WeightNames weight_names() const override {

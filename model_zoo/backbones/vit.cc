@@ -110,6 +110,7 @@ class Vit final : public PlainBackbone {
     AddHead();
     if (config.distilled && info().num_classes > 0) {
       head_dist_ = Add<Linear>("head_dist", config.channels, info().num_classes);
+      head_dist_->KeepPrecision();
     }
   }
 

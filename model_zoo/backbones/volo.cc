@@ -101,7 +101,9 @@ class VoloPatchEmbed final : public Layer {
  public:
   VoloPatchEmbed(int64_t stem_channels, int64_t channels)
       : conv_(Add<ConvolutionStem>("conv", stem_channels)),
-        proj_(Add<Linear>("proj", at::IntArrayRef{channels, stem_channels, kCut, kCut})) {}
+        proj_(Add<Linear>("proj", at::IntArrayRef{channels, stem_channels, kCut, kCut})) {
+    proj_->KeepPrecision();
+  }
 
   at::Tensor forward(const at::Tensor& pixels) const {
     const at::Tensor patches = Patches(conv_->forward(pixels.to(activations())), kCut);
@@ -336,7 +338,11 @@ class Volo final : public StagedBackbone {
     const int64_t classes = info().num_classes;
     if (classes > 0) aux_head_ = Add<Linear>("aux_head", channels, classes);
     norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
-    if (classes > 0) head_ = Add<Linear>("head", channels, classes);
+    if (classes > 0) {
+      head_ = Add<Linear>("head", channels, classes);
+      head_->KeepPrecision();
+      aux_head_->KeepPrecision();
+    }
   }
 
   WeightNames weight_names() const override {

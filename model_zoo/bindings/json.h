@@ -10,9 +10,10 @@
 namespace fovea::models {
 
 // {"backbone": str, "attention": str or [str], "num_classes": int, "image_height": int,
-//  "image_width": int, "further_sizes": [[height, width]], "precision": "FP32" or "BF16",
-//  "random_weights_seed": int, "weights": path, "vit": {"depth", "width", "heads", "patch_size",
-//  "mlp_width"}, "task", "head", "head_channels", "detection"}; "backbone" is required. Anything
+//  "image_width": int, "further_sizes": [[height, width]], "precision": "FP32", "BF16", "FP16" or
+//  "INT8", "random_weights_seed": int, "weights": path, "vit": {"depth", "width", "heads",
+//  "patch_size", "mlp_width"}, "task", "head", "head_channels", "detection"}; "backbone" is
+//  required. Anything
 // else is a c10::ValueError.
 ModelDescription DescriptionFromJson(std::string_view text);
 

@@ -392,6 +392,8 @@ models::Precision ToPrecision(v1::ModelSpec::Precision precision) {
       return models::Precision::kBf16;
     case v1::ModelSpec::FP16:
       return models::Precision::kFp16;
+    case v1::ModelSpec::INT8:
+      return models::Precision::kInt8;
     default:
       return models::Precision::kFp32;
   }

@@ -67,6 +67,12 @@ class HeadedBackbone final : public Backbone {
     return backbone_->Features(pixels, context);
   }
 
+  // A head's few linear layers stay in the activations' type.
+  void Prepare(const Placement& placement) override {
+    if (!head_->prepared()) head_->Prepare({placement.device, placement.dtype});
+    Backbone::Prepare(placement);
+  }
+
   const ModelInfo& info() const override { return info_; }
 
   const Head& head() const { return *head_; }

@@ -17,6 +17,7 @@ namespace fovea::models {
 struct Placement {
   c10::Device device = c10::kCPU;
   c10::ScalarType dtype = at::kFloat;  // kFloat, kBFloat16 or, but on the CPU, kHalf
+  bool int8 = false;  // linear layers multiply 8-bit integers (the CPU's), between such activations
 };
 
 // Two states, one way: trainable (parameters under their published names, autograd works) ->

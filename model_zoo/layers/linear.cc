@@ -15,6 +15,8 @@ at::Tensor RunStep(const kernels::LinearStep& step, const at::Tensor& input,
 
 }  // namespace
 
+c10::ScalarType Int8Activations() { return kernels::RowsOfInt8(); }
+
 Linear::Linear(int64_t in, int64_t out, bool bias) : Linear({out, in}, bias) {}
 
 Linear::Linear(at::IntArrayRef weight_shape, bool bias)
@@ -26,6 +28,7 @@ Linear::Linear(at::IntArrayRef weight_shape, bool bias)
 
 at::Tensor Linear::forward(const at::Tensor& input) const {
   if (matrix_) return RunStep({.matrix = matrix_.get()}, input);
+  if (see_) see_(input);
   return packed_ ? packed_->Apply(input) : at::linear(input, weight_.flatten(1), bias_);
 }
 
@@ -51,6 +54,7 @@ void Linear::FoldInput(const at::Tensor& scale, const at::Tensor& shift) {
   at::Tensor matrix = weight_.flatten(1);  // a view
   const at::Tensor shifted = at::mv(matrix, shift);
   matrix.mul_(scale);
+  input_scales_.reset();  // of what it took before
   if (bias_.defined()) {
     bias_.add_(shifted);
   } else {
@@ -59,14 +63,31 @@ void Linear::FoldInput(const at::Tensor& scale, const at::Tensor& shift) {
   }
 }
 
+void Linear::SetInputScales(const at::Tensor& scales) {
+  TORCH_INTERNAL_ASSERT(!prepared(), "scales are set before a linear layer is prepared");
+  const int64_t in = weight_.numel() / weight_.size(0);
+  TORCH_CHECK_VALUE(scales.dim() == 1 && scales.size(0) == in, "the input scales are ",
+                    scales.sizes(), ", and the layer has ", in, " inputs");
+  // Of numbers whose reciprocals are finite, too.
+  TORCH_CHECK_VALUE(((scales > 1e-30) & (scales < 1e30)).all().item<bool>(),
+                    "an input scale is not between 1e-30 and 1e30");
+  input_scales_ = scales.to(at::kFloat).contiguous();
+}
+
 void Linear::Prepare(const Placement& placement) {
   const at::Tensor weight = weight_.detach().flatten(1);
   const at::Tensor bias = bias_.defined() ? bias_.detach() : bias_;
-  const kernels::LinearWay way = placement.device.is_cpu()
-                                     ? kernels::FastestLinearWay(placement.dtype)
-                                     : kernels::LinearWay::kAten;
-  if (const auto products = kernels::ProductsOf(way, placement.dtype)) {
-    matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products);
+  see_ = nullptr;
+  const bool int8 = placement.int8 && !keeps_precision_;
+  const c10::ScalarType type = int8 ? at::kChar : placement.dtype;
+  const kernels::LinearWay way =
+      placement.device.is_cpu() ? kernels::FastestLinearWay(type) : kernels::LinearWay::kAten;
+  TORCH_CHECK_VALUE(!int8 || way != kernels::LinearWay::kAten,
+                    "linear layers in INT8 need a processor with AVX2");
+  if (const auto products = kernels::ProductsOf(way, type)) {
+    matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products,
+                                                      kernels::IsTiled(way, *products),
+                                                      int8 ? input_scales_ : at::Tensor());
   } else if (way == kernels::LinearWay::kOneDnn) {
     packed_.emplace(weight, bias, placement.dtype);
   } else {
@@ -74,6 +95,7 @@ void Linear::Prepare(const Placement& placement) {
   }
   weight_.reset();
   bias_.reset();
+  input_scales_.reset();
   ReleaseParameters();
   MarkPrepared(placement);
 }

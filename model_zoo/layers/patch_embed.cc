@@ -5,7 +5,9 @@
 namespace fovea::models {
 
 PatchEmbed::PatchEmbed(int64_t patch, int64_t channels)
-    : patch_(patch), proj_(Add<Linear>("proj", at::IntArrayRef{channels, 3, patch, patch})) {}
+    : patch_(patch), proj_(Add<Linear>("proj", at::IntArrayRef{channels, 3, patch, patch})) {
+  proj_->KeepPrecision();
+}
 
 PatchEmbed::PatchEmbed(int64_t patch, int64_t channels, double norm_epsilon)
     : PatchEmbed(patch, channels) {

@@ -12,6 +12,7 @@
 
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/heads/headed_backbone.h"
+#include "model_zoo/layers/linear.h"
 #include "model_zoo/quoted.h"
 #include "model_zoo/registry/backbones.h"
 #include "model_zoo/weights/safetensors.h"
@@ -43,6 +44,8 @@ const HeadEntry& FindHead(const ModelDescription& description, std::span<const H
 
 at::ScalarType ActivationType(Precision precision) {
   switch (precision) {
+    case Precision::kInt8:
+      return Int8Activations();
     case Precision::kBf16:
       return at::kBFloat16;
     case Precision::kFp16:
@@ -171,8 +174,10 @@ class ZooModel final : public Model {
 
   void Prepare(c10::Device device, Precision precision) override {
     TORCH_CHECK_VALUE(precision != Precision::kFp16 || !device.is_cpu(), info_.backbone,
-                      " cannot run in FP16 on the CPU, which has FP32 and BF16");
-    const Placement placement{device, ActivationType(precision)};
+                      " cannot run in FP16 on the CPU, which has FP32, BF16 and INT8");
+    TORCH_CHECK_VALUE(precision != Precision::kInt8 || device.is_cpu(), info_.backbone,
+                      " cannot run in INT8 on a GPU, which has FP32, BF16 and FP16");
+    const Placement placement{device, ActivationType(precision), precision == Precision::kInt8};
     device_ = device;
     {
       const c10::InferenceMode inference;

@@ -42,7 +42,7 @@ Options:
   --head NAME               With this head, by mmdetection's conventions (needs a MODEL); after
                             --heads those of the papers that have it
   --profile                 Where a pass's time goes, by what its operators do (needs a MODEL)
-  --precision fp32|bf16     That it runs in (fp32)
+  --precision fp32|bf16|int8  That it runs in (fp32)
   --batch N                 Of so many images (1)
   --json                    Print JSON instead of a table
   -h,--help                 Print this help message and exit
@@ -180,8 +180,12 @@ Options Parse(const std::vector<std::string>& arguments) {
       options.profile = true;
     } else if (argument == "--precision") {
       const std::string& text = value();
-      if (text != "fp32" && text != "bf16") Refuse("--precision is fp32 or bf16, not " + text);
-      options.precision = text == "bf16" ? Precision::kBf16 : Precision::kFp32;
+      if (text != "fp32" && text != "bf16" && text != "int8") {
+        Refuse("--precision is fp32, bf16 or int8, not " + text);
+      }
+      options.precision = text == "bf16"   ? Precision::kBf16
+                          : text == "int8" ? Precision::kInt8
+                                           : Precision::kFp32;
     } else if (argument == "--batch") {
       const std::optional<int64_t> batch = Count(value());
       if (!batch) Refuse("--batch is a number of images");
@@ -216,15 +220,20 @@ Options Parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
+const char* NameIn(Precision precision) {
+  if (precision == Precision::kInt8) return "int8";
+  return precision == Precision::kBf16 ? "bf16" : "fp32";
+}
+
 void Profile(const CountedModel& counted, const Options& options) {
   const std::unique_ptr<Model> model = LoadModel(Describe(counted));
   model->Prepare(c10::kCPU, options.precision);
   const ModelInfo& info = model->info();
   constexpr int kPasses = 25;
   const at::Tensor pixels = at::randn({options.batch, 3, info.image_height, info.image_width});
-  PrintProfile({std::string(counted.backbone), info.attention,
-                options.precision == Precision::kBf16 ? "bf16" : "fp32", options.batch},
-               ProfilePass(*model, pixels, kPasses), options.json);
+  PrintProfile(
+      {std::string(counted.backbone), info.attention, NameIn(options.precision), options.batch},
+      ProfilePass(*model, pixels, kPasses), options.json);
 }
 
 void ProfileAll(const Options& options) {

@@ -162,7 +162,7 @@ def test_manual_pages_tell_of_every_flag():
             assert wanted
             missing = {flag for flag in wanted if f"\\fB{flag}\\fR" not in text}
             assert not missing, (page, program)
-    for companion in ("check", "kernels", "train", "zoo"):
+    for companion in ("check", "kernels", "quantize", "train", "zoo"):
         page = DOCUMENTS / "man/man1" / f"fovea-{companion}.1.gz"
         assert unzipped(page) == ".so man1/fovea.1\n"
 

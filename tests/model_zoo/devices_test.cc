@@ -240,7 +240,13 @@ TEST(DevicesTest, HalfPrecisions) {
 TEST(DevicesTest, Fp16IsNotForTheCpu) {
   const auto model = LoadModel({.backbone = "demo_frame_64", .random_weights_seed = 1});
   EXPECT_EQ(ErrorOf([&] { model->Prepare(at::kCPU, Precision::kFp16); }),
-            "demo_frame_64 cannot run in FP16 on the CPU, which has FP32 and BF16");
+            "demo_frame_64 cannot run in FP16 on the CPU, which has FP32, BF16 and INT8");
+}
+
+TEST(DevicesTest, Int8IsForTheCpu) {
+  const auto model = LoadModel({.backbone = "demo_frame_64", .random_weights_seed = 1});
+  EXPECT_EQ(ErrorOf([&] { model->Prepare(kSecondDevice, Precision::kInt8); }),
+            "demo_frame_64 cannot run in INT8 on a GPU, which has FP32, BF16 and FP16");
 }
 
 }  // namespace

@@ -219,6 +219,9 @@ TEST(ModelTest, PreparingFreesThePublishedForm) {
   ModelDescription half = Demo();
   half.precision = Precision::kBf16;
   EXPECT_LT(Prepared(half)->weight_bytes(), 2.3 * model->info().parameters);
+  ModelDescription quarter = Demo();
+  quarter.precision = Precision::kInt8;
+  EXPECT_LT(Prepared(quarter)->weight_bytes(), 1.4 * model->info().parameters);
 }
 
 TEST(ModelTest, PreparedAndTrainableFormsAgree) {
@@ -247,7 +250,7 @@ TEST(ModelTest, TemperatureDividesTheLogits) {
 }
 
 TEST(ModelTest, ABatchIsBitEqualToItself) {
-  for (Precision precision : {Precision::kFp32, Precision::kBf16}) {
+  for (Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
     ModelDescription description = Demo({"knn:k=0.5"});
     description.precision = precision;
     const std::unique_ptr<Model> model = Prepared(description);
@@ -264,7 +267,8 @@ TEST(ModelTest, AnImageAnswersTheSameInEveryBatch) {
     Precision precision;
     double tolerance;
   };
-  for (const Case& c : {Case{Precision::kFp32, 1e-4}, Case{Precision::kBf16, 2e-2}}) {
+  for (const Case& c :
+       {Case{Precision::kFp32, 1e-4}, Case{Precision::kBf16, 2e-2}, Case{Precision::kInt8, 2e-2}}) {
     for (const std::vector<std::string>& attention : {std::vector<std::string>{}, {"knn:k=0.5"}}) {
       ModelDescription description = Demo(attention);
       description.precision = c.precision;

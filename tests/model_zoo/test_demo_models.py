@@ -87,20 +87,23 @@ def test_trained_demo_models_answer_as_timm(
     reference.load_state_dict(
         {name: t.float() for name, t in safetensors.torch.load_file(file).items()}
     )
-    bf16 = torch.classes.fovea_models.Model(
-        json.dumps(
-            {
-                "backbone": "vit_demo_patch8_64",
-                "attention": "dense" if k is None else "knn:k=0.5",
-                "num_classes": CLASSES,
-                "precision": "BF16",
-                "weights": str(file),
-            }
-        ),
-        "cpu",
-        True,
-    )
-    agreed = {"FP32": 0, "BF16": 0}
+    others = {
+        precision: torch.classes.fovea_models.Model(
+            json.dumps(
+                {
+                    "backbone": "vit_demo_patch8_64",
+                    "attention": "dense" if k is None else "knn:k=0.5",
+                    "num_classes": CLASSES,
+                    "precision": precision,
+                    "weights": str(file),
+                }
+            ),
+            "cpu",
+            True,
+        )
+        for precision in ("BF16", "INT8")
+    }
+    agreed = {"FP32": 0, "BF16": 0, "INT8": 0}
     worst = 0.0
     classes = set()
     for batch in pictures.split(100):
@@ -108,10 +111,11 @@ def test_trained_demo_models_answer_as_timm(
         with torch.inference_mode():
             expected = reference(pixels)
         (fp32,) = torch.ops.fovea_models.run(str(DEMO / folder), pixels)
-        (half,) = bf16.run(pixels)
         answer = expected.argmax(-1)
         agreed["FP32"] += (fp32.argmax(-1) == answer).sum().item()
-        agreed["BF16"] += (half.argmax(-1) == answer).sum().item()
+        for precision, model in others.items():
+            (logits,) = model.run(pixels)
+            agreed[precision] += (logits.argmax(-1) == answer).sum().item()
         worst = max(worst, ((fp32 - expected).abs().max() / expected.std()).item())
         classes.update(answer.tolist())
     record_property("agreed", agreed)

@@ -5,6 +5,7 @@ The other parity tests run by the way that is fastest on the machine at hand.
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 
@@ -15,6 +16,7 @@ from parity import BUILD, Pair, distance, timm_model
 WAYS = {
     "FP32": ["onednn", "tiles", "tiles_in_parts"],
     "BF16": ["onednn", "tiles"],
+    "INT8": ["tiles", "vectors"],
 }
 # A ViT; windows; StarReLU, residuals with factors and layers without biases.
 MODELS = [
@@ -56,6 +58,58 @@ def test_bf16(pair: Pair, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = pair.expected()
     ours = logits(pair, "BF16", way, monkeypatch)
     assert distance(ours, expected) <= 2 * pair.bf16_error(expected)
+
+
+def quantised(x: torch.Tensor) -> torch.Tensor:
+    """Each row of the last dimension in whole steps of its largest value over 127."""
+    step = x.abs().amax(-1, keepdim=True).clamp_min(1e-30) / 127
+    return (x / step).round() * step
+
+
+def is_quantised(name: str, module: torch.nn.Module) -> bool:
+    """Ours: linear layers, convolutions of one pixel among them, but not what reads pixels or gives the answer."""
+    if name.startswith("head"):
+        return False
+    return isinstance(module, torch.nn.Linear) or (
+        isinstance(module, torch.nn.Conv2d) and module.kernel_size == (1, 1)
+    )
+
+
+def quantised_logits(pair: Pair) -> torch.Tensor:
+    """The published model's with weights by output channel and activations by token in 8 bits, all else in fp32."""
+    model = copy.deepcopy(pair.published)
+
+    def by_token(module: torch.nn.Module, inputs: tuple) -> tuple:
+        (x,) = inputs
+        if isinstance(module, torch.nn.Linear):
+            return (quantised(x),)
+        return (quantised(x.movedim(1, -1)).movedim(-1, 1),)
+
+    for name, module in model.named_modules():
+        if is_quantised(name, module):
+            weight = module.weight.data
+            module.weight.data = quantised(weight.flatten(1)).view_as(weight)
+            module.register_forward_pre_hook(by_token)
+    with torch.inference_mode():
+        return model(pair.pixels)
+
+
+@pytest.mark.parametrize("way", WAYS["INT8"])
+def test_int8_is_no_further_from_fp32_than_twice_plain_quantisation(
+    pair: Pair, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = pair.expected()
+    ours = logits(pair, "INT8", way, monkeypatch)
+    plain = distance(quantised_logits(pair), expected)
+    print(f"{pair.name} {way}: {distance(ours, expected):.1e}, plain {plain:.1e}")
+    assert 0 < distance(ours, expected) <= 2 * plain
+
+
+def test_int8_is_the_same_by_every_way(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (logits(pair, "INT8", way, monkeypatch) for way in WAYS["INT8"])
+    assert torch.equal(first, second)
 
 
 def test_an_unknown_way_is_refused(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

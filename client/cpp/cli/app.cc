@@ -241,6 +241,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddCompanionCommand(app, "import");
   AddCompanionCommand(app, "train");
   AddCompanionCommand(app, "kernels");
+  AddCompanionCommand(app, "quantize");
   AddCompanionCommand(app, "zoo");
 }
 

@@ -62,6 +62,10 @@ constexpr CompanionCommand kCompanions[] = {
      .usage = "[--json]",
      .examples = "  fovea kernels\n"
                  "  fovea kernels --json\n"},
+    {.name = "quantize",
+     .description = "Write a classifier's folder in 8 bits, calibrated on pictures of yours, and "
+                    "what that changes, no server asked (runs fovea-quantize)",
+     .comes_with = ComesWith::kBuild},
     {.name = "zoo",
      .description = "What the architectures cost, beside what their papers print, no server asked "
                     "(runs fovea-zoo)",

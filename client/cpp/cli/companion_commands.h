@@ -1,5 +1,5 @@
 // The commands of `fovea` that other programs carry out: import, evaluate, check, train, kernels,
-// zoo.
+// quantize, zoo.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -131,7 +131,7 @@ void AddSweep(CLI::App& app, SweepOptions& options) {
   command
       ->add_option("--values", options.values,
                    "On the axis: sides in pixels, images, counts of keys (9) or shares of them "
-                   "(0.5), numbers, FP32, BF16 and FP16")
+                   "(0.5), numbers, FP32, BF16, FP16 and INT8")
       ->required()
       ->delimiter(',')
       ->expected(1)

@@ -374,7 +374,7 @@ class Client:
 
         models, attentions: as compare's, but one attention stands alone; one to eight variants come of it, a curve each.
         over: "resolution", "batch", "k", "temperature", "heads", "threads" or "precision". values: 1 to 32: sides in pixels, images, counts of keys (9) or shares of
-        them (0.5), numbers, "FP32" and "BF16". Of k, temperature and heads a variant's attention gets the value as an option: in the
+        them (0.5), numbers, "FP32", "BF16" and "INT8". Of k, temperature and heads a variant's attention gets the value as an option: in the
         place of "{}", or behind its other options. picture: that batches are made of; None: noise.
         rounds: in which each point runs twice; 0: 20. max_seconds: after which no round begins; None: five minutes.
         batch_size, threads, progress, timeout: as compare's. A point that cannot be built, or that models would wait for too long,

@@ -103,7 +103,7 @@ class ModelSpec:
     head: Head | None = None  # None: the backbone's own classifier
     vit: VitSizes | None = None
     attention: Sequence[str] = ()  # empty: the published one
-    precision: str = "FP32"  # or BF16
+    precision: str = "FP32"  # or BF16, FP16, INT8
     untrained: bool = False  # the weights are random: answers say so
     comments: Sequence[str] = field(default=())  # lines above the description
 

@@ -96,7 +96,7 @@ absl::Status ReadOnAxis(SweepAxis axis, int device_threads, SweptValue& value) {
       for (const models::Precision precision : models::kPrecisions) {
         if (value.text == models::NameOf(precision)) value.precision = precision;
       }
-      if (!value.precision) return BadValue(value.text, "precision: FP32, BF16 or FP16");
+      if (!value.precision) return BadValue(value.text, "precision: FP32, BF16, FP16 or INT8");
       break;
   }
   return absl::OkStatus();

@@ -97,7 +97,6 @@ def published(name: str) -> torch.nn.Module:
     return timm.create_model(name).eval()
 
 
-def pixels(batch: int) -> torch.Tensor:
-    return torch.randn(
-        batch, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(batch)
-    )
+def pixels(batch: int, seed: int | None = None) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(batch if seed is None else seed)
+    return torch.randn(batch, 3, SIDE, SIDE, generator=generator)

@@ -40,7 +40,7 @@ MODELS = {
     "linglo_b1": "linglo_b1",
     "aewin_tiny_224": "aewin_tiny",
 }
-PRECISIONS = ["FP32", "BF16"]
+PRECISIONS = ["FP32", "BF16", "INT8"]
 BATCHES = [1, 8]
 # A turn lasts so long at least; its first pass does not count.
 TURN_MS = 150
@@ -55,6 +55,7 @@ class Contender:
         folder: pathlib.Path,
         threads: int,
     ) -> None:
+        int8 = "_int8" if precision == "INT8" else ""
         command = [
             str(PEERS if library in ("openvino", "onnxruntime") else OURS),
             str(HERE / "contender.py"),
@@ -65,9 +66,9 @@ class Contender:
             f"--pixels={folder / 'pixels.pt'}",
         ]
         if library == "openvino":
-            command.append(f"--converted={folder / 'openvino.xml'}")
+            command.append(f"--converted={folder / f'openvino{int8}.xml'}")
         if library == "onnxruntime":
-            command.append(f"--converted={folder / 'onnxruntime.onnx'}")
+            command.append(f"--converted={folder / f'onnxruntime{int8}.onnx'}")
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -103,14 +104,17 @@ class Contender:
 def contenders(
     model: str, precision: str, folder: pathlib.Path, threads: int
 ) -> Iterator[dict[str, Contender]]:
-    """Those that there are: ONNX Runtime has no bf16 on CPUs."""
-    libraries = ["ours", "eager", "openvino"]
-    if precision == "FP32":
-        libraries.append("onnxruntime")
+    """Those that there are: ONNX Runtime has no bf16 on CPUs, and PyTorch no int8; ours in bf16 stands beside int8."""
+    libraries = {
+        "FP32": ["ours", "eager", "openvino", "onnxruntime"],
+        "BF16": ["ours", "eager", "openvino"],
+        "INT8": ["ours", "bf16", "openvino", "onnxruntime"],
+    }[precision]
     started: dict[str, Contender] = {}
     try:
-        for library in libraries:
-            started[library] = Contender(library, model, precision, folder, threads)
+        for name in libraries:
+            library, type_ = ("ours", "BF16") if name == "bf16" else (name, precision)
+            started[name] = Contender(library, model, type_, folder, threads)
         yield started
     finally:
         for contender in started.values():
@@ -139,7 +143,7 @@ def measure(
                 contender.turn()
         cells = [model, precision, str(batch)]
         ratios = {}
-        for library in ("ours", "eager", "openvino", "onnxruntime"):
+        for library in ("ours", "bf16", "eager", "openvino", "onnxruntime"):
             contender = running.get(library)
             if contender is None:
                 cells += ["", "", ""]
@@ -169,7 +173,7 @@ def main() -> int:
         sys.exit(f"{PEERS} is not there: make peers")
     print(f"{processor()}, {options.threads} threads, {datetime.date.today()}\n")
     heads = ["model", "precision", "batch", "Fovea img/s", "MiB"]
-    for peer in ("eager", "OpenVINO", "ONNX Runtime"):
+    for peer in ("its bf16", "eager", "OpenVINO", "ONNX Runtime"):
         heads += [f"{peer} img/s", "MiB", f"Fovea over {peer}"]
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
@@ -184,6 +188,7 @@ def main() -> int:
                     model,
                     str(batch),
                     name,
+                    *(["INT8"] if "INT8" in options.precisions else []),
                 ]
                 subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
                 for precision in options.precisions:

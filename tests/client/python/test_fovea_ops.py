@@ -97,8 +97,8 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
         "operator", "device", "type", "runs", "here", "instructions", "note",
     ]  # fmt: skip
     blank, *linear = table[1 + len(rows) :]
-    assert blank == "" and len(linear) == 2
-    for line, precision in zip(linear, ("fp32", "bf16"), strict=True):
+    assert blank == "" and len(linear) == 3
+    for line, precision in zip(linear, ("fp32", "bf16", "int8"), strict=True):
         assert line.startswith(f"linear layers on the cpu in {precision}: ")
 
 

@@ -1,0 +1,75 @@
+#include "server/quantize/agreement.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "base/status.h"
+#include "model_zoo/forward_context.h"
+
+namespace fovea {
+namespace {
+
+constexpr size_t kBatch = 16;
+constexpr int kPasses = 15, kWarmUps = 2;
+
+at::Tensor LogitsOf(const models::Model& model, const at::Tensor& pixels) {
+  models::ForwardContext context;
+  return model.Run(pixels, context).at(0).to(at::kDouble);
+}
+
+double SecondsOf(const models::Model& model, const at::Tensor& pixels) {
+  const auto begin = std::chrono::steady_clock::now();
+  LogitsOf(model, pixels);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+absl::StatusOr<Agreement> Compare(const models::Model& fp32, const models::Model& other,
+                                  const PictureReader& reader,
+                                  std::span<const PictureFile> pictures) {
+  Agreement sums;
+  for (size_t i = 0; i < pictures.size(); i += kBatch) {
+    const auto batch = pictures.subspan(i, std::min(kBatch, pictures.size() - i));
+    FOVEA_ASSIGN_OR_RETURN(const at::Tensor pixels, reader.Read(batch));
+    const at::Tensor exact = at::log_softmax(LogitsOf(fp32, pixels), 1);
+    const at::Tensor found = at::log_softmax(LogitsOf(other, pixels), 1);
+    const at::Tensor exact_class = exact.argmax(1), found_class = found.argmax(1);
+    sums.pictures += static_cast<int64_t>(batch.size());
+    sums.same_class += exact_class.eq(found_class).sum().item<int64_t>();
+    sums.divergence += (exact.exp() * (exact - found)).sum().item<double>();
+    for (size_t k = 0; k < batch.size(); ++k) {
+      if (batch[k].label < 0) continue;
+      const auto row = static_cast<int64_t>(k);
+      ++sums.labelled;
+      sums.right_in_fp32 += exact_class[row].item<int64_t>() == batch[k].label ? 1 : 0;
+      sums.right += found_class[row].item<int64_t>() == batch[k].label ? 1 : 0;
+    }
+  }
+  if (sums.pictures > 0) sums.divergence /= static_cast<double>(sums.pictures);
+  return sums;
+}
+
+Speeds Measure(const models::Model& fp32, const models::Model& other, int64_t batch) {
+  const models::ModelInfo& info = fp32.info();
+  const at::Tensor pixels = at::randn({batch, 3, info.image_height, info.image_width});
+  std::vector<double> of_fp32, of_other;
+  for (int pass = -kWarmUps; pass < kPasses; ++pass) {
+    const double one = SecondsOf(fp32, pixels), two = SecondsOf(other, pixels);
+    if (pass < 0) continue;
+    of_fp32.push_back(one);
+    of_other.push_back(two);
+  }
+  const auto images = static_cast<double>(batch);
+  return {images / Median(of_fp32), images / Median(of_other)};
+}
+
+}  // namespace fovea

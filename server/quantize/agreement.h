@@ -1,0 +1,35 @@
+// How a model in other numbers answers, beside the same model in fp32.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "model_zoo/model.h"
+#include "server/quantize/pictures.h"
+
+namespace fovea {
+
+struct Agreement {
+  int64_t pictures = 0;
+  int64_t same_class = 0;  // the most probable one
+  double divergence = 0;   // KL(fp32 || other) of the classes' probabilities, mean, in nats
+  // Where the pictures have labels: how many each gets right.
+  int64_t labelled = 0, right_in_fp32 = 0, right = 0;
+};
+
+// Both prepared, of one size and as many classes. Reads the pictures in batches.
+absl::StatusOr<Agreement> Compare(const models::Model& fp32, const models::Model& other,
+                                  const PictureReader& reader,
+                                  std::span<const PictureFile> pictures);
+
+// Images per second of each, in turn, medians of passes of `batch` images.
+struct Speeds {
+  double fp32 = 0, other = 0;
+};
+Speeds Measure(const models::Model& fp32, const models::Model& other, int64_t batch);
+
+}  // namespace fovea

@@ -1,0 +1,47 @@
+// Pictures of a folder as a model is served them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model_zoo/model_description.h"
+#include "server/imaging/resize_plan.h"
+
+namespace fovea {
+
+struct PictureFile {
+  std::filesystem::path path;
+  int64_t label = -1;  // of its class; -1: not known
+};
+
+// Every JPEG, PNG and WebP in `folder` and below it, in the order of their names; `most` of them,
+// spread evenly, where there are more. NOT_FOUND: no such folder, or no picture in it.
+absl::StatusOr<std::vector<PictureFile>> PicturesBelow(const std::filesystem::path& folder,
+                                                       int64_t most);
+
+// The pictures of a data set: a folder for each class, called as one of `labels`, which need not
+// all be there. NOT_FOUND, INVALID_ARGUMENT: the folder is not so.
+absl::StatusOr<std::vector<PictureFile>> LabelledPictures(const std::filesystem::path& folder,
+                                                          const std::vector<std::string>& labels,
+                                                          int64_t most);
+
+// Brings pictures to a model as its server does, pixel by pixel (server/imaging).
+class PictureReader {
+ public:
+  PictureReader(const models::ModelInfo& info, const models::Preprocessing& preprocessing);
+
+  // FP32 [N, 3, H, W], normalised. The error of the first that cannot be read names its file.
+  absl::StatusOr<at::Tensor> Read(std::span<const PictureFile> pictures) const;
+
+ private:
+  const PreprocessSpec spec_;
+  const models::Preprocessing preprocessing_;
+};
+
+}  // namespace fovea
