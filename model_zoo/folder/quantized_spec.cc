@@ -20,7 +20,7 @@ absl::StatusOr<std::string> QuantizedSpec(std::string_view text, std::string_vie
   spec.clear_weights_of();
   spec.clear_version_policy();
   spec.clear_version_labels();
-  if (spec.has_canary() && !spec.canary().output_file().empty()) spec.clear_canary();
+  spec.clear_canary();
   std::string written;
   google::protobuf::TextFormat::PrintToString(spec, &written);
   return "# " + std::string(summary) + "\n" + written;
