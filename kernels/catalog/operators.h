@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/choice/choice.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -27,6 +28,10 @@ struct LinearRow {
   std::string how;  // Answered::how
 };
 std::vector<LinearRow> LinearTable();
+
+// What else was chosen by measurement on this machine's CPU, by question: dense attention, and the
+// key-only layers of LinGlo-b1, prepared.
+std::vector<Answered> ChoiceTable();
 
 // Facts of this build and this machine; no GPU is touched.
 std::vector<OperatorRow> OperatorTable();

@@ -76,6 +76,9 @@ int main(int argc, char** argv) {
       std::printf("linear layers on the cpu in %s: %s (%s)\n", type.c_str(), way.c_str(),
                   how.c_str());
     }
+    for (const auto& [question, answer, how] : fovea::kernels::ChoiceTable()) {
+      std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(), how.c_str());
+    }
   } catch (const c10::Error& error) {  // of FOVEA_CHOOSE
     std::fprintf(stderr, "fovea-kernels: %s\n", error.what_without_backtrace());
     return 2;

@@ -35,6 +35,9 @@ struct Asking {
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
                const Asking& asking = {});
 
+// Whether FOVEA_CHOOSE forces answers: who keeps one of its own asks anew then.
+bool AnswersAreForced();
+
 // What a process has been asked so far, in the order of the questions.
 struct Answered {
   std::string question;

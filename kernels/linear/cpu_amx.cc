@@ -59,7 +59,17 @@ HWY_INLINE void AddProducts() {
   if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) simd::TileMultiplyBf16<3, 5, 7>();
 }
 
-// products [32, 32], rows `stride` apart, = or += rows * columns; between() after each step.
+// Of three parts each, the pairs that are multiplied: six of nine. The products of the small ones
+// are as small as what fp32 rounds away.
+inline constexpr int64_t kPairsOfParts = 6;
+
+// How often between() is called while a tile is multiplied: after each pair of parts, so that few
+// enough of the tiles' instructions stand in a row for the processor to see beyond them.
+HWY_INLINE int64_t Pauses(const PackedMatrix& matrix, int64_t depth) {
+  return depth / kStep * (matrix.products() == Products::kBf16 ? 1 : kPairsOfParts);
+}
+
+// products [32, 32], rows `stride` apart, = or += rows * columns; between() at each pause.
 template <int kRowRegisters, int kColumnRegisters, bool kAccumulate, class Between>
 HWY_INLINE void MultiplyTile(const AmxOperand& rows, const Columns& columns, int64_t depth,
                              float* products, int64_t stride, const Between& between) {
@@ -83,20 +93,24 @@ HWY_INLINE void MultiplyTile(const AmxOperand& rows, const Columns& columns, int
       LoadColumns<kColumnRegisters>(b);
       AddProducts<kRowRegisters, kColumnRegisters>();
     } else {
-      // Six of the nine products of parts; those of the small ones are as small as what fp32
-      // rounds away. In an order in which each step loads one side only.
+      // In an order in which each pair but the first loads one side only.
       const int64_t ap = rows.plane, bp = columns.plane;
       LoadRows<kRowRegisters>(a, rows.stride);
       LoadColumns<kColumnRegisters>(b + 2 * bp);
       AddProducts<kRowRegisters, kColumnRegisters>();
+      between();
       LoadColumns<kColumnRegisters>(b + bp);
       AddProducts<kRowRegisters, kColumnRegisters>();
+      between();
       LoadRows<kRowRegisters>(a + ap, rows.stride);
       AddProducts<kRowRegisters, kColumnRegisters>();
+      between();
       LoadColumns<kColumnRegisters>(b);
       AddProducts<kRowRegisters, kColumnRegisters>();
+      between();
       LoadRows<kRowRegisters>(a + 2 * ap, rows.stride);
       AddProducts<kRowRegisters, kColumnRegisters>();
+      between();
       LoadRows<kRowRegisters>(a, rows.stride);
       AddProducts<kRowRegisters, kColumnRegisters>();
     }
@@ -190,8 +204,8 @@ class Splitter {
 };
 
 // visit(panel, columns, between) for each panel of blocks [begin, end), its rows
-// [first, first + depth). between() is to be called after each step of each tile of `count` rows:
-// the parts of the next panel are made there.
+// [first, first + depth). between() is to be called at each pause of each tile of `count` rows: the
+// parts of the next panel are made there.
 template <class Visit>
 HWY_INLINE void ForPanels(const PackedMatrix& matrix, int64_t begin, int64_t end, int64_t first,
                           int64_t depth, int64_t count, float* scratch, const Visit& visit) {
@@ -212,7 +226,7 @@ HWY_INLINE void ForPanels(const PackedMatrix& matrix, int64_t begin, int64_t end
     }
     return;
   }
-  const int64_t pauses = (count + kSide - 1) / kSide * (depth / kStep);
+  const int64_t pauses = (count + kSide - 1) / kSide * Pauses(matrix, depth);
   uint16_t* parts = reinterpret_cast<uint16_t*>(scratch + 2 * kSide * kSide);
   uint16_t* other = parts + 3 * rows::AmxPlane(depth);
   Splitter splitter;
@@ -253,13 +267,13 @@ struct MultiplyLayer {
   template <class T, Activation kActivation, Adds kAdds, bool kSplit>
   HWY_INLINE void RunAs() const {
     simd::TileFence();
-    const int64_t depth = matrix.depth(), steps = depth / kStep;
+    const int64_t depth = matrix.depth(), pauses = Pauses(matrix, depth);
     // The tile whose products wait in memory.
     BlockTerms waiting = terms;
     waiting.products_stride = kSide;
     waiting.count = 0;
     Rows rows_of_waiting = to;
-    int64_t finished = 0, per_step = 0;
+    int64_t finished = 0, per_pause = 0;
     float* products = scratch;
     const auto finish = [&](int64_t end) HWY_ATTR {
       if (end > waiting.count) end = waiting.count;
@@ -274,7 +288,7 @@ struct MultiplyLayer {
                   MultiplyUpTo<false>(terms.count - r, width, RowsFrom(operand, r), columns, depth,
                                       products, kSide, [&]() HWY_ATTR {
                                         between();
-                                        finish(finished + per_step);
+                                        finish(finished + per_pause);
                                       });
                   finish(waiting.count);
                   waiting.products = products;
@@ -290,7 +304,7 @@ struct MultiplyLayer {
                   }
                   rows_of_waiting.data = ElementOf<T, kSplit>(r * to.stride + column);
                   finished = 0;
-                  per_step = (waiting.count + steps - 1) / steps;
+                  per_pause = (waiting.count + pauses - 1) / pauses;
                   products = products == scratch ? scratch + kSide * kSide : scratch;
                 }
               });

@@ -72,16 +72,41 @@ HWY_INLINE void StoreSome(VF x, int64_t count, T* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
+// What of x the next part takes, as fp32, rounded by integers, which products leave units for; x
+// loses it.
+HWY_INLINE VF TakePart(VF& x) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto rounded = hn::Add(hn::BitCast(du, x), hn::Set(du, 0x8000u));
+  const VF part = hn::BitCast(DF(), hn::And(rounded, hn::Set(du, 0xFFFF0000u)));
+  x = hn::Sub(x, part);
+  return part;
+}
+
 // x as the sum of three bf16, each what the one before leaves, rounded: largest first.
 HWY_INLINE void StoreParts(VF x, uint16_t* to, int64_t plane) {
   const hn::Rebind<uint16_t, DF> dh;
-  const VH first = Rounded(x);
-  x = hn::Sub(x, Widened(first));
-  const VH second = Rounded(x);
-  hn::StoreU(first, dh, to);
-  hn::StoreU(second, dh, to + plane);
-  hn::StoreU(Rounded(hn::Sub(x, Widened(second))), dh, to + 2 * plane);
+  hn::StoreU(Rounded(TakePart(x)), dh, to);
+  hn::StoreU(Rounded(TakePart(x)), dh, to + plane);
+  hn::StoreU(Rounded(x), dh, to + 2 * plane);
 }
+
+#if HWY_TARGET == HWY_AVX3
+// The same of two vectors, which the processor rounds in the time of one.
+HWY_INLINE void StoreParts(VF first, VF second, uint16_t* to, int64_t plane) {
+  const auto store = [](VF low, VF high, uint16_t* at) HWY_ATTR {
+    __m512i pair;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pair) : "v"(high.raw), "v"(low.raw));
+    const hn::ScalableTag<uint16_t> dh;
+    hn::StoreU(hn::Vec<decltype(dh)>{pair}, dh, at);
+  };
+  for (int part = 0; part < 2; ++part, to += plane) {
+    const VF low = TakePart(first);
+    store(low, TakePart(second), to);
+  }
+  store(first, second, to);
+}
+#endif
+
 HWY_INLINE void StorePartsOfSome(VF x, int64_t count, uint16_t* to, int64_t plane) {
   uint16_t parts[3 * kLanes];
   StoreParts(x, parts, kLanes);
@@ -141,6 +166,16 @@ HWY_INLINE void FinishRows(const BlockTerms& terms, const Rows& to, int64_t begi
         Store(y, out + c);
       }
     };
+#if HWY_TARGET == HWY_AVX3
+    if (kSplit && terms.columns == kWidth) {
+      HWY_UNROLL(4)
+      for (int64_t c = 0; c < kWidth; c += 2 * kLanes) {
+        const VF first = finished(c, hn::Zero(d));
+        StoreParts(first, finished(c + kLanes, hn::Zero(d)), parts + c, to.plane);
+      }
+      continue;
+    }
+#endif
     if (terms.columns == kWidth) {
       HWY_UNROLL(8)
       for (int64_t v = 0; v < kVectors; ++v) store(v * kLanes);

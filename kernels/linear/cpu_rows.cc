@@ -123,7 +123,13 @@ void Split(const ConstRows& from, int64_t count, int64_t columns, uint16_t* to, 
   for (int64_t r = 0; r < count; ++r) {
     const float* const row = static_cast<const float*>(from.data) + r * from.stride;
     uint16_t* const parts = to + r * stride;
-    for (int64_t c = 0; c < whole; c += kLanes) StoreParts(Load(row + c), parts + c, plane);
+    int64_t c = 0;
+#if HWY_TARGET == HWY_AVX3
+    for (; c + 2 * kLanes <= whole; c += 2 * kLanes) {
+      StoreParts(Load(row + c), Load(row + c + kLanes), parts + c, plane);
+    }
+#endif
+    for (; c < whole; c += kLanes) StoreParts(Load(row + c), parts + c, plane);
     if (rest > 0) StorePartsOfSome(LoadSome(row + whole, rest), rest, parts + whole, plane);
   }
 }

@@ -124,11 +124,9 @@ class EncodingMlp final : public Layer {
  private:
   at::Tensor Hidden(const at::Tensor& tokens, const LayerNorm& norm, const Grid& grid) const {
     const LinearLink first = {.linear = fc1_.get(), .norm = &norm, .gelu = pe_ == nullptr};
-    at::Tensor hidden = RunLinears({&first, 1}, tokens);
+    const at::Tensor hidden = RunLinears({&first, 1}, tokens);
     if (!pe_) return hidden;
-    at::Tensor map = pe_->forward(TokensToMap(hidden, grid.height, grid.width));
-    hidden.reset();
-    map = prepared() ? at::gelu_(map) : at::gelu(map);
+    const at::Tensor map = pe_->ForwardGelu(TokensToMap(hidden, grid.height, grid.width));
     return map.permute({0, 2, 3, 1}).flatten(1, 2);
   }
 

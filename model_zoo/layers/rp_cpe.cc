@@ -27,6 +27,10 @@ at::Tensor RpCpe::forward(const at::Tensor& map) const {
   return kernels::RpCpe(map, as_it_is ? weight_ : WithoutSkip(weight_), bias_);
 }
 
+at::Tensor RpCpe::ForwardGelu(const at::Tensor& map) const {
+  return prepared() ? kernels::RpCpeGelu(map, weight_, bias_) : at::gelu(forward(map));
+}
+
 void RpCpe::Prepare(const Placement& placement) {
   // Merged in fp64 and rounded once.
   const at::Tensor weight = weight_.detach().to(at::kDouble);

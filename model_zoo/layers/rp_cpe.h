@@ -26,6 +26,8 @@ class RpCpe final : public Layer {
 
   // [N, channels, height, width] -> the same; channels-last where the input is.
   at::Tensor forward(const at::Tensor& map) const;
+  // gelu(forward(map)), the exact one.
+  at::Tensor ForwardGelu(const at::Tensor& map) const;
 
   void Prepare(const Placement& placement) override;
   void ShareWeights(const Layer& loaded) override;

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <string>
@@ -14,6 +16,8 @@
 
 #include "kernels/attention/key_only_layer/implementations.h"
 #include "kernels/attention/key_only_layer/op.h"
+#include "kernels/attention/key_only_layer/path.h"
+#include "kernels/choice/choice.h"
 #include "tests/kernels/attention_case.h"
 
 namespace fovea::kernels {
@@ -184,46 +188,63 @@ TEST_P(KeyOnlyLayerTest, AnEmptyBatchIsAnEmptyAnswer) {
 INSTANTIATE_TEST_SUITE_P(Implementations, KeyOnlyLayerTest,
                          testing::ValuesIn(EveryVariantAndType()), NameOf);
 
-TEST(KeyOnlyPathTest, LongSequencesAreFoldedAndShortOnesHalf) {
-  for (const bool half_width : {false, true}) {
-    for (const int64_t batch : {1, 16}) {
-      const auto choose = [&](int64_t tokens, int64_t channels, int64_t heads) {
-        return CheapestKeyOnlyPath({batch, tokens, channels, heads, half_width, /*prepared=*/true});
-      };
-      EXPECT_EQ(choose(3136, 64, 1), KeyOnlyPath::kFolded);
-      EXPECT_EQ(choose(784, 128, 2), KeyOnlyPath::kFolded);
-      EXPECT_EQ(choose(784, 320, 5), KeyOnlyPath::kFolded);
-      EXPECT_EQ(choose(65536, 64, 1), KeyOnlyPath::kFolded);
-      EXPECT_EQ(choose(49, 512, 8), KeyOnlyPath::kHalfFolded);
+KeyOnlyLayerShape ShapeOf(int64_t tokens, int64_t channels, bool prepared = true) {
+  return {tokens, channels, /*heads=*/2, at::kFloat, c10::kCPU, prepared};
+}
+
+TEST(KeyOnlyPathTest, ShapesThatAreAlikeAreOneQuestion) {
+  EXPECT_EQ(KeyOnlyQuestion(ShapeOf(784, 128)), "key_only_layer_fp32_n1024_c128");
+  EXPECT_EQ(KeyOnlyQuestion(ShapeOf(1000, 100)), "key_only_layer_fp32_n1024_c128");
+  EXPECT_EQ(KeyOnlyQuestion(ShapeOf(768, 320)), "key_only_layer_fp32_n768_c384");
+  EXPECT_EQ(KeyOnlyQuestion(ShapeOf(3, 1)), "key_only_layer_fp32_n3_c1");
+  EXPECT_EQ(KeyOnlyQuestion(ShapeOf(65536, 64)), KeyOnlyQuestion(ShapeOf(4096, 64)));
+  EXPECT_EQ(KeyOnlyQuestion(ShapeOf(49, 512, /*prepared=*/false)),
+            "key_only_layer_fp32_n64_c512_unprepared");
+  KeyOnlyLayerShape bf16 = ShapeOf(49, 512);
+  bf16.type = at::kBFloat16;
+  EXPECT_EQ(KeyOnlyQuestion(bf16), "key_only_layer_bf16_n64_c512");
+}
+
+// Sets FOVEA_CHOOSE, and puts back what was there.
+class ScopedChoose {
+ public:
+  explicit ScopedChoose(const std::string& choices) {
+    if (const char* before = std::getenv("FOVEA_CHOOSE")) before_ = before;
+    setenv("FOVEA_CHOOSE", choices.c_str(), /*overwrite=*/1);
+  }
+  ~ScopedChoose() {
+    if (before_) {
+      setenv("FOVEA_CHOOSE", before_->c_str(), /*overwrite=*/1);
+    } else {
+      unsetenv("FOVEA_CHOOSE");
     }
   }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(KeyOnlyPathTest, APathCanBeForced) {
+  const KeyOnlyLayerShape shape = ShapeOf(53, 32);
+  const KeyOnlyWeights w = RandomWeights(2, 16, at::kFloat);
+  const KeyOnlyLayerInputs in{at::randn({2, 53, 32}), w, 0.25, Fold(w)};
+  for (const KeyOnlyPath path : kPaths) {
+    const ScopedChoose choose(KeyOnlyQuestion(shape) + "=" + std::string(NameOfPath(path)));
+    EXPECT_EQ(FastestKeyOnlyPath(shape), path);
+    EXPECT_TRUE(at::equal(KeyOnlyLayerFast(in), KeyOnlyLayerFast(in, path)));
+  }
+  const ScopedChoose choose(KeyOnlyQuestion(shape) + "=fastest");
+  EXPECT_THROW(FastestKeyOnlyPath(shape), c10::Error);
 }
 
-TEST(KeyOnlyPathTest, FoldingForOneCallHasToPay) {
-  const auto choose = [](int64_t batch, int64_t tokens, int64_t channels, int64_t heads) {
-    return CheapestKeyOnlyPath(
-        {batch, tokens, channels, heads, /*half_width=*/false, /*prepared=*/false});
-  };
-  EXPECT_EQ(choose(1, 49, 512, 8), KeyOnlyPath::kPlain);
-  EXPECT_EQ(choose(1, 1, 64, 1), KeyOnlyPath::kPlain);
-  EXPECT_EQ(choose(16, 49, 512, 8), KeyOnlyPath::kPlain);
-  EXPECT_EQ(choose(1, 3136, 64, 1), KeyOnlyPath::kFolded);
-  EXPECT_EQ(choose(16, 784, 128, 2), KeyOnlyPath::kFolded);
-}
-
-TEST(KeyOnlyPathTest, CostsAreWhatTheOperationsAre) {
-  const KeyOnlyLayerShape shape{2, 1000, 100, 1, /*half_width=*/false, /*prepared=*/true};
-  const auto cost = [](KeyOnlyPath path, const KeyOnlyLayerShape& s) {
-    return ExpectedNanoseconds(path, s);
-  };
-  // Beside passes over tokens: 8, 6 and 2 * B * N * C^2 operations, and 2 * B * C^3.
-  EXPECT_NEAR(cost(KeyOnlyPath::kPlain, shape), 16e7 / 200 + 3 * 12e3, 1.0);
-  EXPECT_NEAR(cost(KeyOnlyPath::kHalfFolded, shape), 12e7 / 200 + 2 * 12e3, 1.0);
-  EXPECT_NEAR(cost(KeyOnlyPath::kFolded, shape), 4e7 / 200 + 12e3 + 4e6 / 200 + 1e4, 1.0);
-  KeyOnlyLayerShape unprepared = shape;
-  unprepared.prepared = false;
-  EXPECT_EQ(cost(KeyOnlyPath::kPlain, unprepared), cost(KeyOnlyPath::kPlain, shape));
-  EXPECT_GT(cost(KeyOnlyPath::kFolded, unprepared), cost(KeyOnlyPath::kFolded, shape));
+TEST(KeyOnlyPathTest, AnAnswerIsKept) {
+  const KeyOnlyLayerShape shape = ShapeOf(31, 24, /*prepared=*/false);
+  const KeyOnlyPath path = FastestKeyOnlyPath(shape);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(FastestKeyOnlyPath(shape), path);
+  const std::vector<Answered> answers = Answers();
+  const auto answer = std::ranges::find(answers, KeyOnlyQuestion(shape), &Answered::question);
+  ASSERT_NE(answer, answers.end());
+  EXPECT_EQ(answer->answer, NameOfPath(path));
 }
 
 struct Arguments {

@@ -70,6 +70,25 @@ TEST_P(RpCpeNumbersTest, ExpandedMapsAreReadInPlace) {
   ExpectRight(c);
 }
 
+TEST_P(RpCpeNumbersTest, GeluInTheSamePassIsRight) {
+  for (const RpCpeLayout layout : AllLayouts()) {
+    for (const int64_t channels : {1, 17, 32, 75}) {
+      for (const auto& [height, width] :
+           std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 7}, {7, 7}, {5, 9}, {3, 28}}) {
+        const RpCpeCase c = RandomRpCpe(layout, 2, 4, channels, height, width, type());
+        SCOPED_TRACE(testing::Message()
+                     << "shape " << c.x.sizes() << ", strides " << c.x.strides());
+        const Precision p = PrecisionOf(type());
+        // What is not done in the same pass is rounded between the two.
+        Rounded expected = Gelu(Stored(ExpectedOf(c), p.type), p.sums);
+        // What is promised where results become bf16.
+        if (type() == at::kBFloat16) expected.squares.add_(std::pow(6e-5 / kLambda, 2));
+        ExpectEveryVariant(type(), expected, [&] { return RpCpeGelu(c.x, c.weights, c.biases); });
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, RpCpeNumbersTest, EveryType(), TypeOf);
 
 class RpCpeTest : public VariantTest {

@@ -1,12 +1,23 @@
-// The CPU implementation, outermost; cpu_blocks.cc has the algorithm.
+// The CPU implementation, outermost; cpu_blocks.cc and cpu_tiles.cc have the algorithms.
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
+#include "kernels/attention/dense_attention/cpu_tiles.h"
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/choice/choice.h"
+#include "kernels/simd/amx.h"
+#include "kernels/simd/gemm.h"
+#include "kernels/simd/isa.h"
 #include "kernels/threads.h"
 
 namespace fovea::kernels {
@@ -51,9 +62,76 @@ void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
   }
 }
 
+bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
+
+void AttendTiles(attend::TokenSetsJob job, int64_t batch) {
+  job.block_width = attend::kTileRows;
+  job.blocks = (job.queries + job.block_width - 1) / job.block_width;
+  const int64_t bytes = attend::TilesScratchBytes(job);
+  const at::Tensor memory = at::empty({ThreadCount(), bytes}, at::kByte);
+  char* const scratch = static_cast<char*>(memory.mutable_data_ptr());
+  at::parallel_for(0, batch * job.heads * job.blocks, 1, [&](int64_t begin, int64_t end) {
+    const simd::AmxTiles tiles;
+    attend::AttendOnTiles(job, scratch + at::get_thread_num() * bytes, begin, end);
+  });
+}
+
+// Keys of the calls that a question stands for: up to so many, the last also for more.
+constexpr std::array<int64_t, 3> kKeysOfQuestions = {64, 256, 1024};
+
+DenseAttentionWay Ask(c10::ScalarType type, int64_t keys) {
+  constexpr int64_t kHeads = 2, kDim = 64;
+  at::Tensor qkv, output;  // made where they are measured
+  const auto run = [&](DenseAttentionWay way) {
+    if (!qkv.defined()) {
+      // No generator's: a program's own are drawn as if nothing had been measured.
+      qkv = at::arange(3 * kHeads * keys * kDim, at::kFloat).mul(78.233).sin();
+      qkv = qkv.view({3, 1, kHeads, keys, kDim}).to(type);
+      output = at::empty_like(qkv[0]);
+    }
+    DenseAttentionCpu({qkv[0], qkv[1], qkv[2], 0.125, std::nullopt}, output, way);
+  };
+  const Candidate candidates[] = {
+      {"panels", [&] { run(DenseAttentionWay::kPanels); }},
+      {"tiles", [&] { run(DenseAttentionWay::kTiles); }},
+  };
+  const size_t fastest = Fastest(
+      c10::str("dense_attention_", type == at::kFloat ? "fp32" : "bf16", "_n", keys), candidates);
+  return fastest == 0 ? DenseAttentionWay::kPanels : DenseAttentionWay::kTiles;
+}
+
+// The answers of a process. Asking takes longer than the smallest calls may.
+struct Kept {
+  std::once_flag once[2][kKeysOfQuestions.size()];
+  DenseAttentionWay way[2][kKeysOfQuestions.size()];
+};
+
 }  // namespace
 
+DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
+  if (!HasTiles()) return DenseAttentionWay::kPanels;
+  size_t question = 0;
+  while (question + 1 < kKeysOfQuestions.size() && keys > kKeysOfQuestions[question]) ++question;
+  if (AnswersAreForced()) return Ask(type, kKeysOfQuestions[question]);
+  static Kept kept;
+  const size_t of_type = type == at::kFloat ? 0 : 1;
+  DenseAttentionWay& way = kept.way[of_type][question];
+  std::call_once(kept.once[of_type][question],
+                 [&] { way = Ask(type, kKeysOfQuestions[question]); });
+  return way;
+}
+
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output) {
+  DenseAttentionCpu(in, output, FastestDenseAttentionWay(in.query.scalar_type(), in.key.size(2)));
+}
+
+void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
+                       DenseAttentionWay way) {
+  if (way == DenseAttentionWay::kTiles) {
+    TORCH_INTERNAL_ASSERT(HasTiles());  // which asks the system for them
+    const attend::TokenSetsJob job = JobOf(in, output);
+    if (attend::TakesTiles(job)) return AttendTiles(job, in.query.size(0));
+  }
   const bool copies = std::min(in.query.size(2), in.key.size(2)) >= kCopiedFrom;
   if (copies) {
     AttendCopies(in, output);

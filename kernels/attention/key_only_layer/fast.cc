@@ -1,5 +1,5 @@
 // Three ways to Y, for the CPU and CUDA alike: the large products are ATen's, the passes over
-// tokens are key_only_attention's. cost.h says when each is best, folded_weights.h why they are
+// tokens are key_only_attention's. path.h says when each is best, folded_weights.h why they are
 // equal.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -84,12 +84,12 @@ at::Tensor KeyOnlyLayerFast(const KeyOnlyLayerInputs& in, KeyOnlyPath path) {
 }
 
 at::Tensor KeyOnlyLayerFast(const KeyOnlyLayerInputs& in) {
-  return KeyOnlyLayerFast(in, CheapestKeyOnlyPath({.batch = in.x.size(0),
-                                                   .tokens = in.x.size(1),
-                                                   .channels = in.x.size(2),
-                                                   .heads = in.weights.saliency.size(0),
-                                                   .half_width = in.x.scalar_type() != at::kFloat,
-                                                   .prepared = in.folded.has_value()}));
+  return KeyOnlyLayerFast(in, FastestKeyOnlyPath({.tokens = in.x.size(1),
+                                                  .channels = in.x.size(2),
+                                                  .heads = in.weights.saliency.size(0),
+                                                  .type = in.x.scalar_type(),
+                                                  .device = in.x.device(),
+                                                  .prepared = in.folded.has_value()}));
 }
 
 }  // namespace fovea::kernels

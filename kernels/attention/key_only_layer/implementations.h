@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "kernels/attention/key_only_layer/cost.h"
 #include "kernels/attention/key_only_layer/folded_weights.h"
 #include "kernels/attention/key_only_layer/op.h"
+#include "kernels/attention/key_only_layer/path.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -26,7 +26,7 @@ struct KeyOnlyLayerInputs {
 at::Tensor KeyOnlyLayerReference(const KeyOnlyLayerInputs& in);
 
 // fp32 and bf16 on a processor with AVX2; fp32, bf16 and fp16 on CUDA, in builds with nvcc, on the
-// current stream and without waiting for it. By the cheapest path:
+// current stream and without waiting for it. By the path that is fastest for its shape:
 at::Tensor KeyOnlyLayerFast(const KeyOnlyLayerInputs& in);
 // and by a given one.
 at::Tensor KeyOnlyLayerFast(const KeyOnlyLayerInputs& in, KeyOnlyPath path);

@@ -34,8 +34,8 @@ struct KeyOnlyWeights {
 //   that they belong to these weights is the caller's promise.
 //
 // Returns [B, N, C] in x's type, contiguous.
-// A call takes the way to Y that cost.h expects to be fastest for its shape; their results differ
-//   by rounding alone.
+// A call takes the way to Y that was measured to be fastest for its shape (path.h); their results
+//   differ by rounding alone.
 // Differentiable in x and the weights (twice); `folded` counts as constant.
 // Goes through the dispatcher, as torch.ops.fovea.key_only_layer. FOVEA_FORCE_KERNEL (dispatch.h)
 //   picks the implementation.

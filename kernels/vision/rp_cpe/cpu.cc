@@ -29,9 +29,10 @@ Map MapOf(const at::Tensor& t) {
 }
 
 // `weights` and `biases` contiguous.
-Job JobOf(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
+Job JobOf(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases, bool gelu,
           const at::Tensor& output) {
   Job job{};
+  job.gelu = gelu;
   job.bf16 = x.scalar_type() == at::kBFloat16;
   job.x = MapOf(x);
   job.y = MapOf(output);
@@ -94,14 +95,14 @@ void RpCpeCpu(const RpCpeInputs& in, const at::Tensor& output) {
   const int64_t batch = in.x.size(0);
   const bool bf16 = in.x.scalar_type() == at::kBFloat16;
   if (in.x.stride(1) == 1 && output.stride(1) == 1 && in.x.size(1) >= rp_cpe::BlockChannels(bf16)) {
-    ConvolveChannelsLast(JobOf(in.x, weights, biases, output), batch, fp32);
+    ConvolveChannelsLast(JobOf(in.x, weights, biases, in.gelu, output), batch, fp32);
     return;
   }
   // Too few channels for a vector, and other layouts, go by planes.
   const at::Tensor x = in.x.stride(3) == 1 ? in.x : in.x.contiguous();
   const at::Tensor planes =
       output.is_contiguous() ? output : at::empty(in.x.sizes(), in.x.options());
-  ConvolveChannelsFirst(JobOf(x, weights, biases, planes), batch, fp32);
+  ConvolveChannelsFirst(JobOf(x, weights, biases, in.gelu, planes), batch, fp32);
   if (!planes.is_same(output)) output.copy_(planes);
 }
 

@@ -18,6 +18,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/simd/bf16-inl.h"
+#include "kernels/simd/gelu-inl.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/transpose-inl.h"
 #include "kernels/vision/rp_cpe/branches-inl.h"
@@ -43,6 +44,7 @@ struct Channels<float> {
   HWY_INLINE void AddProduct(const Channels& a, const Channels& b) {
     all = hn::MulAdd(a.all, b.all, all);
   }
+  HWY_INLINE Channels AfterGelu() const { return {Gelu(DF(), all)}; }
   HWY_INLINE void Store(float* to) const { hn::StoreU(all, DF(), to); }
 };
 
@@ -64,6 +66,9 @@ struct Channels<uint16_t> {
     even = hn::MulAdd(a.even, b.even, even);
     odd = hn::MulAdd(a.odd, b.odd, odd);
   }
+  HWY_INLINE Channels AfterGelu() const {
+    return {GeluForBf16(DF(), even), GeluForBf16(DF(), odd)};
+  }
   HWY_INLINE void Store(uint16_t* to) const {
     const auto words = PairBf16(RoundToBf16(DF(), even), RoundToBf16(DF(), odd));
     const hn::Repartition<uint16_t, DU> dh;
@@ -81,7 +86,7 @@ struct Strip {
   const float* merged;
 };
 
-template <class T, int kOutputs>
+template <class T, bool kGelu, int kOutputs>
 void ConvolveStrip(const Strip& strip) {
   using Vector = Channels<T>;
   constexpr int64_t kBlock = Vector::kCount;
@@ -115,7 +120,9 @@ void ConvolveStrip(const Strip& strip) {
     }
     T* to = y + channel;
     HWY_UNROLL(8)
-    for (int i = 0; i < kOutputs; ++i, to += strip.y.column) sum[i].Store(to);
+    for (int i = 0; i < kOutputs; ++i, to += strip.y.column) {
+      (kGelu ? sum[i].AfterGelu() : sum[i]).Store(to);
+    }
   }
 }
 
@@ -125,35 +132,35 @@ constexpr int64_t MostOutputs() {
   return sizeof(T) == 2 && HWY_TARGET == HWY_AVX2 ? 4 : 8;
 }
 
-template <class T>
+template <class T, bool kGelu>
 void ConvolveStripOf(int64_t outputs, const Strip& strip) {
   switch (outputs) {
     case 1:
-      return ConvolveStrip<T, 1>(strip);
+      return ConvolveStrip<T, kGelu, 1>(strip);
     case 2:
-      return ConvolveStrip<T, 2>(strip);
+      return ConvolveStrip<T, kGelu, 2>(strip);
     case 3:
-      return ConvolveStrip<T, 3>(strip);
+      return ConvolveStrip<T, kGelu, 3>(strip);
     case 4:
-      return ConvolveStrip<T, 4>(strip);
+      return ConvolveStrip<T, kGelu, 4>(strip);
     default:
       break;
   }
   if constexpr (MostOutputs<T>() == 8) {
     switch (outputs) {
       case 5:
-        return ConvolveStrip<T, 5>(strip);
+        return ConvolveStrip<T, kGelu, 5>(strip);
       case 6:
-        return ConvolveStrip<T, 6>(strip);
+        return ConvolveStrip<T, kGelu, 6>(strip);
       case 7:
-        return ConvolveStrip<T, 7>(strip);
+        return ConvolveStrip<T, kGelu, 7>(strip);
       default:
-        return ConvolveStrip<T, 8>(strip);
+        return ConvolveStrip<T, kGelu, 8>(strip);
     }
   }
 }
 
-template <class T>
+template <class T, bool kGelu>
 void ConvolveRowsOf(const Job& job, int64_t begin, int64_t end) {
   constexpr int64_t kBlock = Channels<T>::kCount;
   const int64_t blocks = (job.channels + kBlock - 1) / kBlock;
@@ -176,7 +183,7 @@ void ConvolveRowsOf(const Job& job, int64_t begin, int64_t end) {
       strip.right = past < job.width;
       strip.x_first = batch * job.x.batch + row * job.x.row + first * job.x.column;
       strip.y_first = batch * job.y.batch + row * job.y.row + first * job.y.column;
-      ConvolveStripOf<T>(past - first, strip);
+      ConvolveStripOf<T, kGelu>(past - first, strip);
     }
   }
 }
@@ -214,7 +221,11 @@ void MergeBlocks(const Job& job, int64_t begin, int64_t end) {
 }
 
 void ConvolveRows(const Job& job, int64_t begin, int64_t end) {
-  (job.bf16 ? &ConvolveRowsOf<uint16_t> : &ConvolveRowsOf<float>)(job, begin, end);
+  if (job.gelu) {
+    (job.bf16 ? &ConvolveRowsOf<uint16_t, true> : &ConvolveRowsOf<float, true>)(job, begin, end);
+  } else {
+    (job.bf16 ? &ConvolveRowsOf<uint16_t, false> : &ConvolveRowsOf<float, false>)(job, begin, end);
+  }
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

@@ -20,6 +20,7 @@ struct Branches {
 // One call, as raw memory.
 struct Job {
   bool bf16;  // x and y; otherwise fp32
+  bool gelu;  // y = GELU of the convolution
   Map x, y;   // only y is written
   Branches weights, biases;
   int64_t branches, channels, height, width;

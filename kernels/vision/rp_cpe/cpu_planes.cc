@@ -14,6 +14,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/simd/bf16-inl.h"
+#include "kernels/simd/gelu-inl.h"
 #include "kernels/simd/isa.h"
 #include "kernels/vision/rp_cpe/branches-inl.h"
 
@@ -95,6 +96,7 @@ void LoadPlane(const Job& job, int64_t index, int64_t first, int64_t rows, int64
 }
 
 // `count` outputs from rows that begin with `in`, which is preceded by a zero.
+template <bool kGelu>
 void ConvolvePlane(const float* in, int64_t pitch, const float* factors, int64_t count,
                    float* out) {
   const DF d;
@@ -108,7 +110,7 @@ void ConvolvePlane(const float* in, int64_t pitch, const float* factors, int64_t
     for (int t = 0; t < kTaps; ++t) {
       sum = hn::MulAdd(hn::LoadU(d, in + i + t / 3 * pitch + t % 3 - 1), taps[t], sum);
     }
-    hn::StoreU(sum, d, out + i);
+    hn::StoreU(kGelu ? Gelu(d, sum) : sum, d, out + i);
   }
 }
 
@@ -130,6 +132,7 @@ void ConvolvePlanesOf(const Job& job, float* scratch, int64_t begin, int64_t end
   for (int64_t i = 0; i < in_floats; ++i) scratch[i] = 0.0f;
   float* const in = scratch + 1;
   float* const out = scratch + in_floats;
+  const auto convolve = job.gelu ? &ConvolvePlane<true> : &ConvolvePlane<false>;
   for (int64_t index = begin; index < end; index += tile.planes) {
     const int64_t planes = end - index < tile.planes ? end - index : tile.planes;
     for (int64_t first = 0; first < job.height; first += tile.rows) {
@@ -140,9 +143,9 @@ void ConvolvePlanesOf(const Job& job, float* scratch, int64_t begin, int64_t end
         LoadPlane<T>(job, index + p, first, rows, tile.pitch, in + p * tile.InFloats());
       }
       for (int64_t p = 0; p < planes; ++p) {
-        ConvolvePlane(in + p * tile.InFloats(), tile.pitch,
-                      job.merged + (index + p) % job.channels * kFactors, rows * tile.pitch,
-                      out + p * tile.OutFloats());
+        convolve(in + p * tile.InFloats(), tile.pitch,
+                 job.merged + (index + p) % job.channels * kFactors, rows * tile.pitch,
+                 out + p * tile.OutFloats());
       }
       for (int64_t p = 0; p < planes; ++p) {
         StorePlane<T>(job, index + p, first, rows, tile.pitch, out + p * tile.OutFloats());

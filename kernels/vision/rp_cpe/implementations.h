@@ -14,6 +14,7 @@ struct RpCpeInputs {
   at::Tensor x;        // [B, C, H, W], strides free
   at::Tensor weights;  // [branches, C, 3, 3], fp32 or x's type
   at::Tensor biases;   // [branches, C], likewise
+  bool gelu = false;   // of what is summed, before it is rounded; only RpCpeCpu knows it
 };
 
 // The definition, in plain ATen: any device, any floating type, differentiable.

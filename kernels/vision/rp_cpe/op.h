@@ -26,4 +26,9 @@ namespace fovea::kernels {
 // Throws c10::Error naming the argument and its value where the contract is broken.
 at::Tensor RpCpe(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases);
 
+// gelu(RpCpe(x, weights, biases)), the exact GELU, as an FFN has it: for prepared models, without
+// gradients and not through the dispatcher. On the CPU in the same pass, so that nothing between
+// the two is stored or rounded.
+at::Tensor RpCpeGelu(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases);
+
 }  // namespace fovea::kernels

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -96,10 +97,19 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     assert table[0].split() == [
         "operator", "device", "type", "runs", "here", "instructions", "note",
     ]  # fmt: skip
-    blank, *linear = table[1 + len(rows) :]
-    assert blank == "" and len(linear) == 3
+    blank, *choices = table[1 + len(rows) :]
+    assert blank == ""
+    linear = [line for line in choices if line.startswith("linear layers")]
     for line, precision in zip(linear, ("fp32", "bf16", "int8"), strict=True):
         assert line.startswith(f"linear layers on the cpu in {precision}: ")
+    # Each question and its answer: where there is AVX2, of the key-only layer at least.
+    asked = [line.split(": ") for line in choices[len(linear) :]]
+    assert all(
+        re.fullmatch(r"\w+ \((measured|remembered|alone|forced)\)", answer)
+        for _, answer in asked
+    )
+    if any(r["implementation"] == "cpu" for r in rows):
+        assert "key_only_layer_fp32_n1024_c128" in {question for question, _ in asked}
 
 
 def test_a_wrong_option_is_refused() -> None:

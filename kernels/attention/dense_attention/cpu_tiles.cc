@@ -1,0 +1,697 @@
+// Dense attention on AMX's tiles, a block of 32 queries of a head at a time.
+//
+// Queries are rows as they lie; a head's keys are transposed and its values paired once, as the
+// tiles' columns. The logits of a block and all keys are rows of fp32. While a tile of them is
+// multiplied, the largest of the one before are found; while weights multiply values, the next ones
+// are made. fp32 is multiplied as the sum of three bf16, six of whose nine products are taken
+// (kernels/linear/README.md), the small ones first: what is added to them later rounds them no
+// more.
+#include "kernels/attention/dense_attention/cpu_tiles.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/simd/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/dense_attention/cpu_tiles.cc"
+// Before <hwy/highway.h>: compiles this file once per target.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/attention/shared/cpu_token_sets-inl.h"
+#include "kernels/attention/shared/cpu_weights-inl.h"
+#include "kernels/simd/amx.h"
+#include "kernels/simd/isa.h"
+
+#ifndef FOVEA_KERNELS_DENSE_TILES_LAYOUT_
+#define FOVEA_KERNELS_DENSE_TILES_LAYOUT_
+namespace fovea::kernels::attend {
+namespace {
+
+constexpr int64_t kSide = 32;      // of a tile of products
+constexpr int64_t kRegister = 16;  // rows, and fp32 columns, of a register
+constexpr int64_t kStep = 32;      // of the depth
+constexpr int64_t kRegisterElements = kRegister * kStep;
+
+constexpr int64_t RoundUpTo(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// Elements from row to row: an odd number of cache lines.
+constexpr int64_t OddLines(int64_t elements, int64_t element_bytes) {
+  const int64_t line = 64 / element_bytes;
+  return ((elements + line - 1) / line | 1) * line;
+}
+
+// Keys whose weights are made at a time.
+constexpr int64_t TilesChunk(int64_t parts) { return parts == 3 ? 128 : 64; }
+
+// Where the parts of a thread's scratch lie; those of bf16 parts are planes.
+struct TilesLayout {
+  explicit TilesLayout(const TokenSetsJob& job)
+      : parts(job.arithmetic == Arithmetic::kFp32 ? 3 : 1),
+        depth(RoundUpTo(job.dim, kStep)),
+        keys(RoundUpTo(job.keys, kStep)),
+        query_stride(OddLines(depth, 2)),
+        logits_stride(OddLines(keys, 4)),
+        weights_stride(OddLines(TilesChunk(parts), 2)),
+        output_stride(OddLines(depth, 4)),
+        // Not a multiple of a page: storing one would seem to wait for another.
+        columns_plane(keys * depth + 96),
+        query_plane(kSide * query_stride + 96),
+        weights_plane(kSide * weights_stride + 96) {
+    key = Take(parts * columns_plane * 2);
+    value = Take(parts * columns_plane * 2);
+    query = Take(parts * query_plane * 2);
+    logits = Take(kSide * logits_stride * 4);
+    weights = Take(2 * parts * weights_plane * 2);
+    output = Take(kSide * output_stride * 4);
+    largest = Take(kSide * kRegister * 4);
+    sums = Take(kSide * kRegister * 4);
+  }
+
+  int64_t parts;
+  int64_t depth, keys;                                                 // as the tiles have them
+  int64_t query_stride, logits_stride, weights_stride, output_stride;  // elements
+  int64_t columns_plane, query_plane, weights_plane;
+  // Bytes from the beginning.
+  int64_t key, value, query, logits, weights, output, largest, sums;
+  int64_t bytes = 0;
+
+ private:
+  int64_t Take(int64_t size) {
+    const int64_t at = bytes;
+    bytes += RoundUpTo(size, 64);
+    return at;
+  }
+};
+
+}  // namespace
+}  // namespace fovea::kernels::attend
+#endif
+
+#if FOVEA_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+
+using attend::kRegister;
+using attend::kRegisterElements;
+using attend::kSide;
+using attend::kStep;
+using attend::TilesLayout;
+
+// Rows or columns of a tile, in parts `plane` elements apart. `step`: of rows, from row to row; of
+// columns, from step to step of the depth; `across`: from register to register.
+struct TileOperand {
+  const uint16_t* data;
+  int64_t step;
+  int64_t across;
+  int64_t plane;
+};
+
+template <int kRowRegisters, int kColumnRegisters>
+HWY_INLINE void AddTileProducts(const uint16_t* a, const TileOperand& rows, const uint16_t* b,
+                                const TileOperand& columns) {
+  constexpr int64_t kRowBytes = 64;
+  simd::TileLoad<4>(a, 2 * rows.step);
+  if constexpr (kRowRegisters == 2) simd::TileLoad<5>(a + rows.across, 2 * rows.step);
+  simd::TileLoad<6>(b, kRowBytes);
+  if constexpr (kColumnRegisters == 2) simd::TileLoad<7>(b + columns.across, kRowBytes);
+  simd::TileMultiplyBf16<0, 4, 6>();
+  if constexpr (kColumnRegisters == 2) simd::TileMultiplyBf16<1, 4, 7>();
+  if constexpr (kRowRegisters == 2) simd::TileMultiplyBf16<2, 5, 6>();
+  if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) simd::TileMultiplyBf16<3, 5, 7>();
+}
+
+// products [32, 32], rows `stride` apart, = or += rows * columns; between() after each step.
+template <int kParts, int kRowRegisters, int kColumnRegisters, class Between>
+HWY_INLINE void MultiplyTile(const TileOperand& rows, const TileOperand& columns, int64_t depth,
+                             bool accumulate, float* products, int64_t stride,
+                             const Between& between) {
+  constexpr bool kCorner = kRowRegisters == 2 && kColumnRegisters == 2;
+  float* const below = products + kRegister * stride;
+  if (accumulate) {
+    simd::TileLoad<0>(products, stride * 4);
+    if constexpr (kColumnRegisters == 2) simd::TileLoad<1>(products + kRegister, stride * 4);
+    if constexpr (kRowRegisters == 2) simd::TileLoad<2>(below, stride * 4);
+    if constexpr (kCorner) simd::TileLoad<3>(below + kRegister, stride * 4);
+  } else {
+    simd::TileZero<0>();
+    simd::TileZero<1>();
+    simd::TileZero<2>();
+    simd::TileZero<3>();
+  }
+  // Pairs of parts, the products of small ones first.
+  constexpr int kPairs = kParts == 1 ? 1 : 6;
+  constexpr int kOfRows[] = {kParts - 1, 1, 0, 0, 1, 0}, kOfColumns[] = {0, 1, 2, 1, 0, 0};
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const uint16_t* a = rows.data + kOfRows[pair] * rows.plane;
+    const uint16_t* b = columns.data + kOfColumns[pair] * columns.plane;
+    for (int64_t k = 0; k < depth; k += kStep, a += kStep, b += columns.step) {
+      AddTileProducts<kRowRegisters, kColumnRegisters>(a, rows, b, columns);
+      between();
+    }
+  }
+  simd::TileStore<0>(products, stride * 4);
+  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, stride * 4);
+  if constexpr (kRowRegisters == 2) simd::TileStore<2>(below, stride * 4);
+  if constexpr (kCorner) simd::TileStore<3>(below + kRegister, stride * 4);
+}
+
+// The tile at the edge of `height` rows and `width` columns may be one register high or wide.
+template <int kParts, class Between>
+HWY_INLINE void MultiplyTileUpTo(int64_t height, int64_t width, const TileOperand& rows,
+                                 const TileOperand& columns, int64_t depth, bool accumulate,
+                                 float* products, int64_t stride, const Between& between) {
+  const bool tall = height > kRegister, wide = width > kRegister;
+  if (tall && wide) {
+    MultiplyTile<kParts, 2, 2>(rows, columns, depth, accumulate, products, stride, between);
+  } else if (tall) {
+    MultiplyTile<kParts, 2, 1>(rows, columns, depth, accumulate, products, stride, between);
+  } else if (wide) {
+    MultiplyTile<kParts, 1, 2>(rows, columns, depth, accumulate, products, stride, between);
+  } else {
+    MultiplyTile<kParts, 1, 1>(rows, columns, depth, accumulate, products, stride, between);
+  }
+}
+
+using VU = hn::Vec<hn::RebindToUnsigned<DF>>;
+
+// The larger of |a| and |b|, without what is NaN.
+HWY_INLINE VF LargerMagnitude(VF a, VF b) {
+  VF larger;
+  asm("vrangeps $11, %2, %1, %0" : "=v"(larger.raw) : "v"(a.raw), "v"(b.raw));
+  return larger;
+}
+
+HWY_INLINE bool IsInfinite(VF magnitudes) {
+  const DF d;
+  return !hn::AllFalse(d, hn::Eq(magnitudes, hn::Set(d, kInfinity)));
+}
+
+// Two vectors as 32 bf16: `first` at the lower addresses.
+HWY_INLINE void StoreBf16(VF first, VF second, uint16_t* to) {
+  __m512i rounded;
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(rounded) : "v"(second.raw), "v"(first.raw));
+  hn::StoreU(hn::Vec<hn::ScalableTag<uint16_t>>{rounded}, hn::ScalableTag<uint16_t>(), to);
+}
+
+// The upper halves of x as fp32, which x loses.
+HWY_INLINE VF CutPart(VF& x) {
+  const hn::RebindToUnsigned<DF> du;
+  const VF part = hn::BitCast(DF(), hn::And(hn::BitCast(du, x), hn::Set(du, 0xFFFF0000u)));
+  x = hn::Sub(x, part);
+  return part;
+}
+
+// The same two in parts, cut off and not rounded, so that three are exact.
+template <int kParts>
+HWY_INLINE void StoreParts(VF first, VF second, uint16_t* to, int64_t plane) {
+  if constexpr (kParts == 3) {
+    for (int part = 0; part < 2; ++part, to += plane) {
+      const VF cut = CutPart(first);
+      StoreBf16(cut, CutPart(second), to);
+    }
+  }
+  StoreBf16(first, second, to);
+}
+
+// The first `count` lanes of a row; the others zero.
+HWY_INLINE VF LoadLanes(const float* from, int64_t count) {
+  const DF d;
+  if (count >= kLanes) return hn::LoadU(d, from);
+  return count > 0 ? hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from)
+                   : hn::Zero(d);
+}
+HWY_INLINE VF LoadLanes(const uint16_t* from, int64_t count) {
+  if (count >= kLanes) return LoadBf16(from);
+  HWY_ALIGN uint16_t lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return LoadBf16(lanes);
+}
+
+// Rows in parts, zero up to layout.depth columns and `height` rows. Whether there is an infinity
+// that has no parts.
+template <class T>
+HWY_INLINE bool TakeRows(const T* from, int64_t stride, int64_t count, int64_t columns,
+                         int64_t height, const TilesLayout& layout, uint16_t* to) {
+  constexpr int kParts = sizeof(T) == 4 ? 3 : 1;
+  VF magnitudes = hn::Zero(DF());
+  for (int64_t r = 0; r < height; ++r, from += stride, to += layout.query_stride) {
+    const int64_t lanes = r < count ? columns : 0;
+    for (int64_t c = 0; c < layout.depth; c += 2 * kLanes) {
+      if constexpr (kParts == 1) {
+        const hn::ScalableTag<uint16_t> dh;
+        if (lanes - c >= 2 * kLanes) {
+          hn::StoreU(hn::LoadU(dh, from + c), dh, to + c);
+          continue;
+        }
+      }
+      const VF first = LoadLanes(from + c, lanes - c);
+      const VF second = LoadLanes(from + c + kLanes, lanes - c - kLanes);
+      magnitudes = LargerMagnitude(magnitudes, LargerMagnitude(first, second));
+      StoreParts<kParts>(first, second, to + c, layout.query_plane);
+    }
+  }
+  return kParts == 3 && IsInfinite(magnitudes);
+}
+
+// A head's keys as columns: [keys / 16][depth / 32] registers of pairs of channels. `staged` has
+// room for the rows of a register. Returns as TakeRows.
+template <class T>
+HWY_INLINE bool TakeKeyColumns(const T* from, const TokenSetsJob& job, const TilesLayout& layout,
+                               uint16_t* staged, uint16_t* to) {
+  const int64_t stride = job.key.token;
+  bool infinite = false;
+  for (int64_t key = 0; key < layout.keys; key += kRegister) {
+    const int64_t left = job.keys - key;
+    infinite |= TakeRows(from + key * stride, stride, left < kRegister ? left : kRegister, job.dim,
+                         kRegister, layout, staged);
+    for (int64_t part = 0; part < layout.parts; ++part) {
+      uint16_t* const out = to + part * layout.columns_plane + key * layout.depth;
+      Transpose32(reinterpret_cast<const uint32_t*>(staged + part * layout.query_plane),
+                  layout.query_stride / 2, kRegister, layout.depth / 2,
+                  reinterpret_cast<uint32_t*>(out), kRegister);
+    }
+  }
+  return infinite;
+}
+
+// A head's values as columns: [keys / 32][channels / 16] registers of pairs of keys. Returns as
+// TakeRows.
+template <class T>
+HWY_INLINE bool TakeValueColumns(const T* from, const TokenSetsJob& job, const TilesLayout& layout,
+                                 uint16_t* to) {
+  constexpr int kParts = sizeof(T) == 4 ? 3 : 1;
+  const hn::RebindToUnsigned<DF> du;
+  const int64_t stride = job.value.token;
+  VF magnitudes = hn::Zero(DF());
+  for (int64_t key = 0; key < layout.keys; key += 2, from += 2 * stride) {
+    uint16_t* const row = to + key / kStep * kStep * layout.depth + key % kStep * kRegister;
+    const int64_t even_lanes = key < job.keys ? job.dim : 0;
+    const int64_t odd_lanes = key + 1 < job.keys ? job.dim : 0;
+    for (int64_t c = 0; c < layout.depth; c += kRegister) {
+      VF even = LoadLanes(from + c, even_lanes - c);
+      VF odd = LoadLanes(from + stride + c, odd_lanes - c);
+      magnitudes = LargerMagnitude(magnitudes, LargerMagnitude(even, odd));
+      for (int part = 0; part < kParts; ++part) {
+        // The last part is no more than a bf16 has.
+        const VU first = hn::BitCast(du, part + 1 < kParts ? CutPart(even) : even);
+        const VU second = hn::BitCast(du, part + 1 < kParts ? CutPart(odd) : odd);
+        hn::StoreU(hn::OrAnd(hn::ShiftRight<16>(first), second, hn::Set(du, 0xFFFF0000u)), du,
+                   reinterpret_cast<uint32_t*>(row + c * kStep + part * layout.columns_plane));
+      }
+    }
+  }
+  return kParts == 3 && IsInfinite(magnitudes);
+}
+
+// How logits become exponents of two.
+enum class Exponents {
+  kBelowLargest,  // (s - the row's largest) * factor
+  kBelowLimit,    // s * factor - kLimit: where no s * factor is larger than that, up or down
+};
+
+// A logit of bf16 tensors that is no further from zero needs not be seen beside the largest of its
+// row: weights between 2^-64 and 1 are as exact, and their sums stay in range.
+inline constexpr float kLimit = 32.0f;
+
+// A block of queries and what it knows between its steps.
+template <class T>
+class TilesBlock {
+ public:
+  static constexpr int kParts = sizeof(T) == 4 ? 3 : 1;
+  static constexpr int64_t kPairs = kParts == 1 ? 1 : 6;  // of parts that are multiplied
+  static constexpr int64_t kChunk = attend::TilesChunk(kParts);
+
+  HWY_INLINE TilesBlock(const TokenSetsJob& job, const TilesLayout& layout, const Block& block,
+                        char* scratch)
+      : job_(job),
+        layout_(layout),
+        rows_(block.rows),
+        width_(block.width),
+        logits_(At<float>(scratch, layout.logits)),
+        largest_(At<float>(scratch, layout.largest)),
+        sums_(At<float>(scratch, layout.sums)),
+        output_(At<float>(scratch, layout.output)),
+        query_(At<uint16_t>(scratch, layout.query)),
+        key_(At<uint16_t>(scratch, layout.key)),
+        value_(At<uint16_t>(scratch, layout.value)),
+        weights_(At<uint16_t>(scratch, layout.weights)),
+        bias_(job.bias != nullptr ? BiasOf(job, block) : nullptr),
+        plain_(job.bias == nullptr && job.scale <= 1.0f && job.scale >= 0x1p-64f),
+        factor_(kLog2E * (plain_ ? job.scale : 1.0f)) {}
+
+  // From the rows of queries to those of the output. `key` and `value`: the head's, where there is
+  // an infinity in them, which has no parts.
+  HWY_INLINE void Attend(const T* query, const T* key, const T* value, bool infinite, T* output) {
+    infinite |= TakeRows(query, job_.query.token, rows_, job_.dim, width_, layout_, query_);
+    simd::TileFence();
+    if constexpr (kParts == 3) {
+      if (HWY_UNLIKELY(infinite)) return AttendWhole(query, key, value, output);
+    }
+    if (kParts == 1 && plain_ && AttendBelowLimit()) return StoreRows(output);
+    for (int64_t key = 0; key < job_.keys; key += kSide) MultiplyByKeys(key, []() HWY_ATTR {});
+    HideColumnsPastKeys();
+    FindLargest();
+    MultiplyByValues();
+    StoreRows(output);
+  }
+
+ private:
+  static constexpr float kLog2E = 1.44269504f;
+
+  template <class Element>
+  static HWY_INLINE Element* At(char* scratch, int64_t place) {
+    return reinterpret_cast<Element*>(scratch + place);
+  }
+
+  // Chunk by chunk: while its weights are made, the next one's logits are multiplied, and the
+  // weights of the one before with their values. False where a logit is beyond the limit: nothing
+  // is done then.
+  HWY_INLINE bool AttendBelowLimit() {
+    const DF d;
+    for (int64_t r = 0; r < rows_; ++r) hn::Store(hn::Zero(d), d, sums_ + r * kLanes);
+    farthest_ = hn::Zero(d);
+    const auto multiply_chunk = [&](int64_t key, const auto& between) HWY_ATTR {
+      for (int64_t k = key; k < key + kChunk && k < job_.keys; k += kSide) {
+        MultiplyByKeys(k, between);
+      }
+      if (key + kChunk >= job_.keys) HideColumnsPastKeys();
+    };
+    multiply_chunk(0, []() HWY_ATTR {});
+    uint16_t* made = weights_;
+    uint16_t* used = weights_ + kParts * layout_.weights_plane;
+    for (int64_t key = 0; key < job_.keys; key += kChunk) {
+      const int64_t steps = layout_.depth / kStep;
+      const bool first = key == 0, last = key + kChunk >= job_.keys;
+      const int64_t pauses = (last ? 0 : kChunk / kSide * steps) +
+                             (first ? 0 : (layout_.depth + kSide - 1) / kSide * kChunk / kStep);
+      const int64_t per_pause = pauses == 0 ? 0 : (rows_ + pauses - 1) / pauses;
+      int64_t next = 0;
+      const auto make = [&](int64_t end) HWY_ATTR {
+        for (; next < end && next < rows_; ++next) {
+          MakeWeights<Exponents::kBelowLimit>(next, key, made);
+        }
+      };
+      const auto between = [&]() HWY_ATTR { make(next + per_pause); };
+      if (!last) multiply_chunk(key + kChunk, between);
+      if (!first) AddValues(key - kChunk, used, between);
+      make(rows_);
+      simd::TileFence();
+      uint16_t* const swapped = made;
+      made = used;
+      used = swapped;
+    }
+    AddValues((job_.keys - 1) / kChunk * kChunk, used, []() HWY_ATTR {});
+    return hn::AllTrue(d, hn::Le(hn::Mul(farthest_, hn::Set(d, factor_)), hn::Set(d, kLimit)));
+  }
+
+  // The same without parts, one product after the other.
+  HWY_NOINLINE void AttendWhole(const float* query, const float* key, const float* value,
+                                float* output) {
+    const DF d;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t j = 0; j < job_.keys; ++j) {
+        VF sum = hn::Zero(d);
+        for (int64_t c = 0; c < job_.dim; c += kLanes) {
+          sum = hn::MulAdd(LoadLanes(query + r * job_.query.token + c, job_.dim - c),
+                           LoadLanes(key + j * job_.key.token + c, job_.dim - c), sum);
+        }
+        logits_[r * layout_.logits_stride + j] = hn::GetLane(hn::SumOfLanes(d, sum));
+      }
+    }
+    HideColumnsPastKeys();
+    FindLargest();
+    for (int64_t r = 0; r < rows_; ++r) {
+      float* const logits = logits_ + r * layout_.logits_stride;
+      float* const out = output_ + r * layout_.output_stride;
+      const VF largest = hn::Load(d, largest_ + r * kLanes);
+      VF sum = hn::Zero(d), unused = sum;
+      for (int64_t j = 0; j < layout_.keys; j += kLanes) {
+        const VF weight = Weight<Exponents::kBelowLargest>(hn::Load(d, logits + j), largest,
+                                                           hn::Set(d, factor_), unused);
+        sum = hn::Add(sum, weight);
+        hn::Store(weight, d, logits + j);
+      }
+      hn::Store(sum, d, sums_ + r * kLanes);
+      for (int64_t c = 0; c < layout_.depth; c += kLanes) {
+        VF mixed = hn::Zero(d);
+        for (int64_t j = 0; j < job_.keys; ++j) {
+          mixed = hn::MulAdd(hn::Set(d, logits[j]),
+                             LoadLanes(value + j * job_.value.token + c, job_.dim - c), mixed);
+        }
+        hn::Store(mixed, d, out + c);
+      }
+    }
+    StoreRows(output);
+  }
+
+  // The products of all rows with keys [key, key + 32).
+  template <class Between>
+  HWY_INLINE void MultiplyByKeys(int64_t key, const Between& between) {
+    const TileOperand rows = {query_, layout_.query_stride, kRegister * layout_.query_stride,
+                              layout_.query_plane};
+    const TileOperand columns = {key_ + key * layout_.depth, kRegisterElements,
+                                 kRegister * layout_.depth, layout_.columns_plane};
+    MultiplyTileUpTo<kParts>(width_, job_.keys - key, rows, columns, layout_.depth,
+                             /*accumulate=*/false, logits_ + key, layout_.logits_stride, between);
+  }
+
+  // Logits past the last key become -inf.
+  HWY_INLINE void HideColumnsPastKeys() {
+    const DF d;
+    const VF hidden = hn::Set(d, -kInfinity);
+    const int64_t whole = job_.keys / kLanes * kLanes;
+    for (int64_t r = 0; r < rows_ && job_.keys < layout_.keys; ++r) {
+      float* const logits = logits_ + r * layout_.logits_stride;
+      const VF s = hn::Load(d, logits + whole);
+      const MF real = hn::FirstN(d, static_cast<size_t>(job_.keys - whole));
+      hn::Store(hn::IfThenElse(real, s, hidden), d, logits + whole);
+      if (whole + kLanes < layout_.keys) hn::Store(hidden, d, logits + whole + kLanes);
+    }
+  }
+
+  // Of each row: products become logits, and what is subtracted from them is found. A NaN is lost
+  // here, but makes its weight NaN, and so the row; +inf less +inf does, too.
+  HWY_INLINE void FindLargest() {
+    const DF d;
+    // At least the least finite number, so that -inf is never subtracted from itself.
+    const VF least = hn::Set(d, std::numeric_limits<float>::lowest());
+    for (int64_t r = 0; r < rows_; ++r) {
+      float* const logits = logits_ + r * layout_.logits_stride;
+      if (!plain_) AddBias(r, logits);
+      VF largest = least, other = least;
+      for (int64_t j = 0; j < layout_.keys; j += 2 * kLanes) {
+        largest = hn::Max(largest, hn::Load(d, logits + j));
+        other = hn::Max(other, hn::Load(d, logits + j + kLanes));
+      }
+      hn::Store(hn::MaxOfLanes(d, hn::Max(largest, other)), d, largest_ + r * kLanes);
+      hn::Store(hn::Zero(d), d, sums_ + r * kLanes);
+    }
+  }
+
+  HWY_INLINE void AddBias(int64_t row, float* logits) const {
+    const DF d;
+    const VF scale = hn::Set(d, job_.scale);
+    const float* const bias = bias_ != nullptr ? bias_ + row * job_.bias_query : nullptr;
+    for (int64_t j = 0; j < job_.keys; j += kLanes) {
+      VF s = hn::Load(d, logits + j);
+      const int64_t left = job_.keys - j;
+      if (bias == nullptr) {
+        s = hn::Mul(s, scale);
+      } else {
+        s = hn::MulAdd(s, scale,
+                       job_.bias_key == 0 ? hn::Set(d, *bias) : LoadLanes(bias + j, left));
+      }
+      if (left < kLanes) {
+        s = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(left)), s, hn::Set(d, -kInfinity));
+      }
+      hn::Store(s, d, logits + j);
+    }
+  }
+
+  // Weights of a row's keys [first, first + kChunk) or up to layout_.keys: zero past the last key.
+  template <Exponents kExponents>
+  HWY_INLINE void MakeWeights(int64_t row, int64_t first, uint16_t* to) {
+    const DF d;
+    const VF factor = hn::Set(d, factor_);
+    const VF largest = kExponents == Exponents::kBelowLimit ? hn::Set(d, -kLimit)
+                                                            : hn::Load(d, largest_ + row * kLanes);
+    const float* const logits = logits_ + row * layout_.logits_stride + first;
+    uint16_t* const out = to + row * layout_.weights_stride;
+    VF even_sum = hn::Load(d, sums_ + row * kLanes), odd_sum = hn::Zero(d);
+    VF farthest = farthest_;
+    const auto make = [&](int64_t j) HWY_ATTR {
+      const VF even = Weight<kExponents>(hn::Load(d, logits + j), largest, factor, farthest);
+      const VF odd =
+          Weight<kExponents>(hn::Load(d, logits + j + kLanes), largest, factor, farthest);
+      even_sum = hn::Add(even_sum, even);
+      odd_sum = hn::Add(odd_sum, odd);
+      StoreParts<kParts>(even, odd, out + j, layout_.weights_plane);
+    };
+    const int64_t left = layout_.keys - first;
+    if (left >= kChunk) {
+      HWY_UNROLL(4)
+      for (int64_t j = 0; j < kChunk; j += 2 * kLanes) make(j);
+    } else {
+      for (int64_t j = 0; j < left; j += 2 * kLanes) make(j);
+    }
+    farthest_ = farthest;
+    hn::Store(hn::Add(even_sum, odd_sum), d, sums_ + row * kLanes);
+  }
+
+  template <Exponents kExponents>
+  static HWY_INLINE VF Weight(VF s, VF largest, VF factor, VF& farthest) {
+    constexpr ExpPrecision kPrecision = kParts == 3 ? ExpPrecision::kFp32 : ExpPrecision::kBf16;
+    const DF d;
+    if constexpr (kExponents == Exponents::kBelowLimit) {
+      // Of -inf, which is hidden and not a logit, nothing.
+      farthest =
+          LargerMagnitude(farthest, hn::IfThenZeroElse(hn::Eq(s, hn::Set(d, -kInfinity)), s));
+      return Exp2OfAny<kPrecision>(d, hn::MulAdd(s, factor, largest));
+    }
+    return Exp2OfAny<kPrecision>(d, hn::Mul(hn::Sub(s, largest), factor));
+  }
+
+  HWY_INLINE void MultiplyByValues() {
+    uint16_t* made = weights_;
+    uint16_t* other = weights_ + kParts * layout_.weights_plane;
+    for (int64_t r = 0; r < rows_; ++r) MakeWeights<Exponents::kBelowLargest>(r, 0, made);
+    for (int64_t key = 0; key < job_.keys; key += kChunk) {
+      const int64_t following = key + kChunk;
+      int64_t next = following < job_.keys ? 0 : rows_;  // row whose weights are to be made
+      const int64_t pauses = (layout_.depth + kSide - 1) / kSide * kPairs * DepthOf(key) / kStep;
+      const int64_t per_pause = (rows_ + pauses - 1) / pauses;
+      const auto make = [&](int64_t end) HWY_ATTR {
+        for (; next < end && next < rows_; ++next) {
+          MakeWeights<Exponents::kBelowLargest>(next, following, other);
+        }
+      };
+      AddValues(key, made, [&]() HWY_ATTR { make(next + per_pause); });
+      make(rows_);
+      uint16_t* const used = made;
+      made = other;
+      other = used;
+    }
+  }
+
+  // Keys of the chunk that begins with `key`, as tiles have them.
+  HWY_INLINE int64_t DepthOf(int64_t key) const {
+    return layout_.keys - key < kChunk ? layout_.keys - key : kChunk;
+  }
+
+  // output = or += weights * values of the chunk that begins with `key`.
+  template <class Between>
+  HWY_INLINE void AddValues(int64_t key, const uint16_t* weights, const Between& between) {
+    simd::TileFence();
+    const TileOperand rows = {weights, layout_.weights_stride, kRegister * layout_.weights_stride,
+                              layout_.weights_plane};
+    for (int64_t c = 0; c < job_.dim; c += kSide) {
+      const TileOperand columns = {value_ + key * layout_.depth + c * kStep, kStep * layout_.depth,
+                                   kRegisterElements, layout_.columns_plane};
+      MultiplyTileUpTo<kParts>(width_, job_.dim - c, rows, columns, DepthOf(key), key > 0,
+                               output_ + c, layout_.output_stride, between);
+    }
+  }
+
+  HWY_INLINE void StoreRows(T* to) const {
+    const DF d;
+    for (int64_t r = 0; r < rows_; ++r, to += job_.output.token) {
+      const VF sum = hn::SumOfLanes(d, hn::Load(d, sums_ + r * kLanes));
+      // A row without a finite logit is zero; NaN stays.
+      const VF factor =
+          hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
+      const float* const from = output_ + r * layout_.output_stride;
+      for (int64_t c = 0; c < job_.dim; c += 2 * kLanes) {
+        StoreLanes(hn::Mul(hn::Load(d, from + c), factor),
+                   hn::Mul(hn::Load(d, from + c + kLanes), factor), job_.dim - c, to + c);
+      }
+    }
+  }
+
+  static HWY_INLINE void StoreLanes(VF first, VF second, int64_t count, float* to) {
+    const DF d;
+    if (count >= 2 * kLanes) {
+      hn::StoreU(first, d, to);
+      return hn::StoreU(second, d, to + kLanes);
+    }
+    HWY_ALIGN float lanes[2 * kLanes];
+    hn::Store(first, d, lanes);
+    hn::Store(second, d, lanes + kLanes);
+    for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+  }
+  static HWY_INLINE void StoreLanes(VF first, VF second, int64_t count, uint16_t* to) {
+    if (count >= 2 * kLanes) return StoreBf16(first, second, to);
+    HWY_ALIGN uint16_t lanes[2 * kLanes];
+    StoreBf16(first, second, lanes);
+    for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+  }
+
+  const TokenSetsJob& job_;
+  const TilesLayout& layout_;
+  const int64_t rows_, width_;  // queries, and those that tiles have
+  float* const logits_;
+  float* const largest_;  // [rows][a vector of the same]
+  float* const sums_;     // [rows][a vector to be summed], of weights
+  float* const output_;
+  uint16_t* const query_;
+  const uint16_t* const key_;
+  const uint16_t* const value_;
+  uint16_t* const weights_;  // of two chunks
+  const float* const bias_;
+  const bool plain_;  // the exponential applies the scale (cpu_weights-inl.h)
+  const float factor_;
+  VF farthest_;
+};
+
+template <class T>
+HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin,
+                                    int64_t end) {
+  const TilesLayout layout(job);
+  bool infinite = false;  // of the head's keys and values
+  const auto at = [&](const Rows& rows, const Block& block, int64_t token)
+                      HWY_ATTR { return static_cast<T*>(RowOf(job, rows, block, token)); };
+  for (int64_t index = begin; index < end; ++index) {
+    const Block block = BlockAt(job.queries, job.blocks, job.heads, index);
+    const T *const key = at(job.key, block, 0), *const value = at(job.value, block, 0);
+    if (index == begin || block.first == 0) {
+      auto* const query = reinterpret_cast<uint16_t*>(scratch + layout.query);
+      infinite = TakeKeyColumns(key, job, layout, query,
+                                reinterpret_cast<uint16_t*>(scratch + layout.key));
+      infinite |=
+          TakeValueColumns(value, job, layout, reinterpret_cast<uint16_t*>(scratch + layout.value));
+    }
+    TilesBlock<T>(job, layout, block, scratch)
+        .Attend(at(job.query, block, block.first), key, value, infinite,
+                at(job.output, block, block.first));
+  }
+}
+
+void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
+  if (job.arithmetic == Arithmetic::kFp32) {
+    AttendBlocksOnTiles<float>(job, scratch, begin, end);
+  } else {
+    AttendBlocksOnTiles<uint16_t>(job, scratch, begin, end);
+  }
+}
+
+#endif  // AVX-512
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // FOVEA_SIMD_TARGET
+
+#if HWY_ONCE
+namespace fovea::kernels::attend {
+
+bool TakesTiles(const TokenSetsJob& job) { return job.bias == nullptr || job.bias_key <= 1; }
+
+int64_t TilesScratchBytes(const TokenSetsJob& job) { return TilesLayout(job).bytes; }
+
+void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
+  N_AVX3::AttendOnTiles(job, scratch, begin, end);
+}
+
+}  // namespace fovea::kernels::attend
+#endif  // HWY_ONCE

@@ -1,0 +1,21 @@
+// Dense attention on AMX's tiles, as raw memory: bf16, and fp32 as sums of three bf16.
+#pragma once
+#include <cstdint>
+
+#include "kernels/attention/shared/cpu_token_sets.h"
+
+namespace fovea::kernels::attend {
+
+// Whether a bias lies so that this file reads it: the keys of a query one after the other.
+bool TakesTiles(const TokenSetsJob& job);
+
+// Bytes of a thread's scratch, whole cache lines.
+int64_t TilesScratchBytes(const TokenSetsJob& job);
+
+// Blocks of kTileRows queries that a head's are cut into.
+inline constexpr int64_t kTileRows = 32;
+
+// Blocks [begin, end) of job.blocks a head, within simd::AmxTiles.
+void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end);
+
+}  // namespace fovea::kernels::attend
