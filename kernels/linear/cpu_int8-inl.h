@@ -82,6 +82,7 @@ template <class T, Activation kActivation, Adds kAdds, int64_t kWidth, bool kQua
 HWY_INLINE void FinishInt8Rows(const Int8Terms& terms, const Rows& to, int64_t begin, int64_t end) {
   static_assert(!kQuantise || kAdds == Adds::kNothing);
   using Out = std::conditional_t<kQuantise, int8_t, T>;
+  if (begin >= end) return;  // before the first tile there are no factors either
   const DF d;
   const BlockTerms& block = terms.block;
   const float *const scales = terms.column_scales, *const biases = block.bias;

@@ -162,7 +162,7 @@ class Int8LinearTest : public testing::TestWithParam<std::tuple<Way, bool>> {
 TEST_P(Int8LinearTest, AStepIsItsDefinitionToTheBit) {
   for (const int64_t count : {1, 15, 17, 33, 150}) {
     for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{
-             {32, 16}, {64, 100}, {192, 192}, {48, 7}, {75, 130}, {300, 48}}) {
+             {32, 16}, {64, 100}, {192, 192}, {48, 7}, {75, 130}, {300, 48}, {64, 32}}) {
       SCOPED_TRACE(std::to_string(count) + " rows, " + std::to_string(in) + " to " +
                    std::to_string(out));
       const Layer layer(in, out, way(), calibrated());
