@@ -29,8 +29,8 @@ struct LinearRow {
 };
 std::vector<LinearRow> LinearTable();
 
-// What else was chosen by measurement on this machine's CPU, by question: dense attention, and the
-// key-only layers of LinGlo-b1, prepared.
+// What else was chosen by measurement on this machine's CPU, by question, as far as it was asked:
+// nothing is measured here.
 std::vector<Answered> ChoiceTable();
 
 // Facts of this build and this machine; no GPU is touched.

@@ -9,6 +9,7 @@
 // forces answers: none is then measured. `fovea kernels` prints questions and answers.
 #pragma once
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,20 @@ struct Asking {
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
                const Asking& asking = {});
 
+// While one lives, what its thread allocates and frees is no pass's: no memory ledger counts it.
+// For who asks in the middle of a pass.
+class UncountedMemory {
+ public:
+  UncountedMemory();
+  ~UncountedMemory();
+  UncountedMemory(const UncountedMemory&) = delete;
+  UncountedMemory& operator=(const UncountedMemory&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
 // Whether FOVEA_CHOOSE forces answers: who keeps one of its own asks anew then.
 bool AnswersAreForced();
 
@@ -45,5 +60,8 @@ struct Answered {
   std::string how;  // "forced", "measured", "remembered", or "alone"
 };
 std::vector<Answered> Answers();
+
+// The same, and what other processes have left for this machine's CPU and this number of threads.
+std::vector<Answered> KnownAnswers();
 
 }  // namespace fovea::kernels

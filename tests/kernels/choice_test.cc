@@ -84,6 +84,24 @@ TEST_F(ChoiceTest, WhatTheFileSaysIsNotMeasuredAgain) {
   EXPECT_EQ(runs_, 0);
 }
 
+TEST_F(ChoiceTest, WhatOtherProcessesHaveAskedIsKnown) {
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}})), 1);
+  std::ifstream stored(file_);
+  std::string text((std::istreambuf_iterator<char>(stored)), {});
+  const std::string line = "\"" + question_ + "\": \"fast\"";
+  text.replace(text.find(line), line.size(), line + ",\"anothers\": \"slow\",\"broken\": 3");
+  std::ofstream(file_) << text;
+  const auto how = [](const std::string& question) {
+    for (const Answered& known : KnownAnswers()) {
+      if (known.question == question) return known.answer + " " + known.how;
+    }
+    return std::string("not known");
+  };
+  EXPECT_EQ(how(question_), "fast measured");
+  EXPECT_EQ(how("anothers"), "slow remembered");
+  EXPECT_EQ(how("broken"), "not known");
+}
+
 TEST_F(ChoiceTest, AFileThatIsNoSuchFileIsAsGoodAsNone) {
   std::filesystem::create_directories(file_.parent_path());
   for (const char* text : {"", "[1, 2]", "{\"x\":", "\"text\""}) {

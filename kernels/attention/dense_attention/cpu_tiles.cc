@@ -685,7 +685,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::attend {
 
-bool TakesTiles(const TokenSetsJob& job) { return job.bias == nullptr || job.bias_key <= 1; }
+bool TakesTiles(const TokenSetsJob& job) {
+  // What a thread reads again for each block stays in its second cache.
+  constexpr int64_t kMostScratch = 1400 << 10;
+  return (job.bias == nullptr || job.bias_key <= 1) && TilesLayout(job).bytes <= kMostScratch;
+}
 
 int64_t TilesScratchBytes(const TokenSetsJob& job) { return TilesLayout(job).bytes; }
 

@@ -6,7 +6,9 @@
 
 namespace fovea::kernels::attend {
 
-// Whether a bias lies so that this file reads it: the keys of a query one after the other.
+// Whether this file takes a call: one whose keys and values fit the second cache in its form, some
+// 1,500 of 64 channels in fp32 and 3,500 in bf16, and whose bias has the keys of a query one after
+// the other.
 bool TakesTiles(const TokenSetsJob& job);
 
 // Bytes of a thread's scratch, whole cache lines.

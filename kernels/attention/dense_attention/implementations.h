@@ -37,8 +37,7 @@ DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys);
 // fp32 and bf16 on a processor with AVX2. Bias in fp32.
 // `output`: [B, H, Nq, D] with a contiguous last dimension, other strides free; not empty.
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output);
-// The same in a given way: by panels what tiles do not take (a bias whose keys do not lie one after
-// the other).
+// The same in a given way: by panels what tiles do not take (cpu_tiles.h).
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
                        DenseAttentionWay way);
 

@@ -102,6 +102,7 @@ std::string KeyOnlyQuestion(const KeyOnlyLayerShape& shape) {
 }
 
 KeyOnlyPath FastestKeyOnlyPath(const KeyOnlyLayerShape& shape) {
+  const UncountedMemory uncounted;
   // Made when one is measured: most processes never do.
   std::unique_ptr<KeyOnlyLayerInputs> inputs;
   std::vector<Candidate> candidates;
