@@ -3,9 +3,8 @@
 //   A row's scale is its largest value over 127, or, where the matrix has scales for its inputs
 // (PackedMatrix::inverse_input_scales), one: the channels are divided by those, and what is larger
 // than 127 of them is clipped. Values are rounded to nearest, ties to even.
-//   A row whose largest value is under 1e-30 is one of zeros. A row with a NaN is one of NaN, and
-//   so
-// is one with an infinity, unless that is clipped.
+//   A row whose largest value is under 1e-30 is one of zeros; a row with a NaN, or with an infinity
+// that is not clipped, is one of NaN.
 #pragma once
 #include <cstdint>
 
@@ -35,8 +34,7 @@ void Quantise(bool bf16, const ConstRows& from, int64_t count, int64_t columns,
 
 // What becomes of products [count, products_stride]: `block` has all but those, and its count.
 //   row scale * column scale * product + bias is what BlockTerms has as product + bias. GELU errs
-//   by
-// less than 4e-4 * max(1, |x| / 6).
+// by less than 4e-4 * max(1, |x| / 6).
 struct Int8Terms {
   BlockTerms block;
   const int32_t* products = nullptr;

@@ -55,7 +55,7 @@ TEST(SweptValueTest, WhatDoesNotLieOnTheAxisIsRefused) {
       {SweepAxis::kK, "9,exact"},       {SweepAxis::kTemperature, "0"},
       {SweepAxis::kTemperature, "nan"}, {SweepAxis::kTemperature, "inf"},
       {SweepAxis::kHeads, "x"},         {SweepAxis::kHeads, "+3"},
-      {SweepAxis::kPrecision, "fp32"},  {SweepAxis::kPrecision, "INT8"}};
+      {SweepAxis::kPrecision, "fp32"},  {SweepAxis::kPrecision, "INT4"}};
   for (const auto& [axis, value] : wrong) {
     EXPECT_EQ(ReasonOf(Read(axis, {value}).status()), "sweep.bad_value") << value;
   }
