@@ -118,7 +118,9 @@ class PassPeakTest : public ::testing::TestWithParam<Peak> {
 };
 
 TEST_P(PassPeakTest, LivesOnWhatIsStillUsed) {
-  EXPECT_LE(PeakBy("onednn", 0), GetParam().maps + 0.5);  // threads have scratch
+  // Of a thread on AMX's tiles: dense attention's keys and values in three parts, and its logits.
+  constexpr int64_t kAttentionScratch = 256 << 10;
+  EXPECT_LE(PeakBy("onednn", at::get_num_threads() * kAttentionScratch), GetParam().maps + 0.5);
 }
 
 // The middle of an MLP is not stored then, only tiles of it.
