@@ -1,10 +1,8 @@
 #include "kernels/choice/choice.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
@@ -176,17 +174,6 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   Remember(machine, question, std::string(candidates[place].name));
   return answered(place, "measured");
 }
-
-struct UncountedMemory::Guard {
-  struct Nobody final : c10::MemoryReportingInfoBase {
-    void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
-    bool memoryProfilingEnabled() const override { return false; }
-  };
-  c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, std::make_shared<Nobody>()};
-};
-
-UncountedMemory::UncountedMemory() : guard_(std::make_unique<Guard>()) {}
-UncountedMemory::~UncountedMemory() = default;
 
 bool AnswersAreForced() { return std::getenv("FOVEA_CHOOSE") != nullptr; }
 

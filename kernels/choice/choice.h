@@ -9,7 +9,6 @@
 // forces answers: none is then measured. `fovea kernels` prints questions and answers.
 #pragma once
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,20 +34,6 @@ struct Asking {
 // measured at a time. Throws c10::Error where FOVEA_CHOOSE names none of them.
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
                const Asking& asking = {});
-
-// While one lives, what its thread allocates and frees is no pass's: no memory ledger counts it.
-// For who asks in the middle of a pass.
-class UncountedMemory {
- public:
-  UncountedMemory();
-  ~UncountedMemory();
-  UncountedMemory(const UncountedMemory&) = delete;
-  UncountedMemory& operator=(const UncountedMemory&) = delete;
-
- private:
-  struct Guard;
-  std::unique_ptr<Guard> guard_;
-};
 
 // Whether FOVEA_CHOOSE forces answers: who keeps one of its own asks anew then.
 bool AnswersAreForced();

@@ -46,4 +46,15 @@ MemoryLedger::~MemoryLedger() = default;
 int64_t MemoryLedger::live_bytes() const { return state_->observer->live(); }
 int64_t MemoryLedger::peak_bytes() const { return state_->observer->peak(); }
 
+struct UncountedMemory::Guard {
+  struct Nobody final : c10::MemoryReportingInfoBase {
+    void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
+    bool memoryProfilingEnabled() const override { return false; }
+  };
+  c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, std::make_shared<Nobody>()};
+};
+
+UncountedMemory::UncountedMemory() : guard_(std::make_unique<Guard>()) {}
+UncountedMemory::~UncountedMemory() = default;
+
 }  // namespace fovea::kernels

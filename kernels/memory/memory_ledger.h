@@ -32,4 +32,18 @@ class MemoryLedger {
   std::unique_ptr<State> state_;
 };
 
+// While one lives, what its thread allocates and frees is no pass's: no ledger counts it. For who
+// measures in the middle of a pass.
+class UncountedMemory {
+ public:
+  UncountedMemory();
+  ~UncountedMemory();
+  UncountedMemory(const UncountedMemory&) = delete;
+  UncountedMemory& operator=(const UncountedMemory&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
 }  // namespace fovea::kernels

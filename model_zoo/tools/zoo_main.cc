@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,13 +57,21 @@ Examples:
   fovea zoo --head retinanet --attention dense --attention key_only --image-size 800x1344 linglo_b0
 )";
 
+// What models run in on the CPU, as --precision has it.
+struct ProfiledPrecision {
+  std::string_view name;
+  Precision precision;
+};
+constexpr ProfiledPrecision kProfiled[] = {
+    {"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"int8", Precision::kInt8}};
+
 struct Options {
   bool memory = false;
   bool json = false;
   std::vector<std::string> attentions;  // empty: the published one, and those of the papers' tables
   ImageSize image_size;                 // 0: the published one
   bool profile = false;
-  Precision precision = Precision::kFp32;
+  ProfiledPrecision precision = kProfiled[0];
   int64_t batch = 1;
   bool heads = false;              // those of the papers
   std::string head;                // empty: none; of the papers: any
@@ -180,12 +189,9 @@ Options Parse(const std::vector<std::string>& arguments) {
       options.profile = true;
     } else if (argument == "--precision") {
       const std::string& text = value();
-      if (text != "fp32" && text != "bf16" && text != "int8") {
-        Refuse("--precision is fp32, bf16 or int8, not " + text);
-      }
-      options.precision = text == "bf16"   ? Precision::kBf16
-                          : text == "int8" ? Precision::kInt8
-                                           : Precision::kFp32;
+      const auto found = std::ranges::find(kProfiled, text, &ProfiledPrecision::name);
+      if (found == std::end(kProfiled)) Refuse("--precision is fp32, bf16 or int8, not " + text);
+      options.precision = *found;
     } else if (argument == "--batch") {
       const std::optional<int64_t> batch = Count(value());
       if (!batch) Refuse("--batch is a number of images");
@@ -220,20 +226,15 @@ Options Parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
-const char* NameIn(Precision precision) {
-  if (precision == Precision::kInt8) return "int8";
-  return precision == Precision::kBf16 ? "bf16" : "fp32";
-}
-
 void Profile(const CountedModel& counted, const Options& options) {
   const std::unique_ptr<Model> model = LoadModel(Describe(counted));
-  model->Prepare(c10::kCPU, options.precision);
+  model->Prepare(c10::kCPU, options.precision.precision);
   const ModelInfo& info = model->info();
   constexpr int kPasses = 25;
   const at::Tensor pixels = at::randn({options.batch, 3, info.image_height, info.image_width});
-  PrintProfile(
-      {std::string(counted.backbone), info.attention, NameIn(options.precision), options.batch},
-      ProfilePass(*model, pixels, kPasses), options.json);
+  PrintProfile({std::string(counted.backbone), info.attention, std::string(options.precision.name),
+                options.batch},
+               ProfilePass(*model, pixels, kPasses), options.json);
 }
 
 void ProfileAll(const Options& options) {

@@ -15,6 +15,7 @@
 #include "model_zoo/training/data/user_data/image_folder.h"
 #include "server/core/memory_budget.h"
 #include "server/core/tensor.h"
+#include "server/executor/normalise.h"
 #include "server/imaging/preprocess.h"
 #include "server/pipeline/model_options.h"
 
@@ -29,15 +30,6 @@ std::vector<PictureFile> Spread(std::vector<PictureFile> pictures, int64_t most)
     some.push_back(std::move(pictures[static_cast<size_t>(i * count / most)]));
   }
   return some;
-}
-
-absl::StatusOr<std::string> Contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(absl::StrCat(path.string(), " cannot be read"));
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -77,28 +69,39 @@ absl::StatusOr<std::vector<PictureFile>> LabelledPictures(const std::filesystem:
   return absl::InvalidArgumentError(error.what());
 }
 
+absl::StatusOr<std::string> FileContents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (!file.is_open() || file.bad()) {
+    return absl::NotFoundError(absl::StrCat(path.string(), " cannot be read"));
+  }
+  return bytes;
+}
+
 PictureReader::PictureReader(const models::ModelInfo& info,
                              const models::Preprocessing& preprocessing)
     : spec_(ImagingSpec(info, preprocessing)), preprocessing_(preprocessing) {}
 
 absl::StatusOr<at::Tensor> PictureReader::Read(std::span<const PictureFile> pictures) const {
   const ImageSize& size = spec_.sizes.front();
+  const auto normalisation = Normalisation::From(preprocessing_.mean, preprocessing_.std);
   const at::Tensor pixels =
-      at::empty({static_cast<int64_t>(pictures.size()), size.height, size.width, 3}, at::kByte);
+      at::zeros({static_cast<int64_t>(pictures.size()), 3, size.height, size.width});
   MemoryBudget budget(std::numeric_limits<int64_t>::max(), SteadyClock());
   const ImagingResources resources{.budget = budget, .clock = SteadyClock()};
   for (size_t i = 0; i < pictures.size(); ++i) {
-    FOVEA_ASSIGN_OR_RETURN(const std::string bytes, Contents(pictures[i].path));
+    FOVEA_ASSIGN_OR_RETURN(const std::string bytes, FileContents(pictures[i].path));
     const auto image = DecodeAndResize(ScatteredBytes::Copy(bytes), spec_, {}, resources);
     if (!image.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(pictures[i].path.string(), ": ", image.status().message()));
     }
-    std::ranges::copy(image->rgb, pixels[static_cast<int64_t>(i)].mutable_data_ptr<uint8_t>());
+    const ImageTransform& seen = image->transform;
+    NormaliseImage(image->rgb.data(), seen.height, seen.width, normalisation,
+                   pixels[static_cast<int64_t>(i)].mutable_data_ptr<float>(),
+                   {.row = size.width, .plane = size.height * size.width});
   }
-  const at::Tensor mean = at::tensor(at::ArrayRef<float>(preprocessing_.mean));
-  const at::Tensor deviation = at::tensor(at::ArrayRef<float>(preprocessing_.std));
-  return ((pixels.to(at::kFloat) / 255 - mean) / deviation).permute({0, 3, 1, 2}).contiguous();
+  return pixels;
 }
 
 }  // namespace fovea

@@ -31,6 +31,9 @@ absl::StatusOr<std::vector<PictureFile>> LabelledPictures(const std::filesystem:
                                                           const std::vector<std::string>& labels,
                                                           int64_t most);
 
+// NOT_FOUND: it cannot be read.
+absl::StatusOr<std::string> FileContents(const std::filesystem::path& path);
+
 // Brings pictures to a model as its server does, pixel by pixel (server/imaging).
 class PictureReader {
  public:

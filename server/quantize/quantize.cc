@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -32,15 +30,6 @@ namespace {
 constexpr char kVersion[] = "1", kSpec[] = "model.textproto";
 constexpr size_t kBatch = 16;
 constexpr size_t kFewPictures = 8, kKeptBack = 4;  // of fewer none, else every fourth, is kept back
-
-absl::StatusOr<std::string> TextOf(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(absl::StrCat(path.string(), " cannot be read"));
-  }
-  return text;
-}
 
 // Absolute, links followed, without a slash behind it, so that it has a name.
 std::filesystem::path Named(const std::filesystem::path& path) {
@@ -98,7 +87,7 @@ absl::StatusOr<Pictures> PicturesOf(const QuantizeOptions& options,
 absl::Status Write(const QuantizeOptions& options, const std::filesystem::path& out,
                    const models::Backbone& backbone, const std::vector<std::string>& labels,
                    int64_t pictures) {
-  FOVEA_ASSIGN_OR_RETURN(const std::string text, TextOf(options.model / kSpec));
+  FOVEA_ASSIGN_OR_RETURN(const std::string text, FileContents(options.model / kSpec));
   const std::string summary =
       absl::StrCat("By fovea quantize, of ", Named(options.model).filename().string(),
                    ", calibrated with ", pictures, " pictures.");
@@ -165,9 +154,10 @@ absl::StatusOr<QuantizeReport> QuantizeOrThrow(const QuantizeOptions& options) {
   const auto quantized = Served(DescribeModelFolder(report.out), models::Precision::kInt8);
   report.weight_bytes_fp32 = fp32->weight_bytes();
   report.weight_bytes = quantized->weight_bytes();
-  FOVEA_ASSIGN_OR_RETURN(report.agreement, Compare(*fp32, *quantized, reader, pictures.measured));
-  report.one = Measure(*fp32, *quantized, 1);
-  report.eight = Measure(*fp32, *quantized, 8);
+  FOVEA_ASSIGN_OR_RETURN(report.agreement,
+                         CompareClasses(*fp32, *quantized, reader, pictures.measured));
+  report.one = MeasureSpeeds(*fp32, *quantized, 1);
+  report.eight = MeasureSpeeds(*fp32, *quantized, 8);
   std::move(remove).Cancel();
   return report;
 }

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "model_zoo/quantization/input_scales.h"
-#include "server/quantize/agreement.h"
+#include "server/quantize/class_agreement.h"
 
 namespace fovea {
 
@@ -28,7 +28,7 @@ struct QuantizeReport {
   std::vector<models::CalibratedLayer> layers;
   // On the data set; without one on the quarter of the calibration's pictures that it was not
   // calibrated with, or, of fewer than eight, on all of them.
-  Agreement agreement;
+  ClassAgreement agreement;
   bool measured_on_its_own = false;  // those it was calibrated with
   int64_t weight_bytes_fp32 = 0, weight_bytes = 0;
   Speeds one, eight;  // at a batch of one and of eight

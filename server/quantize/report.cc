@@ -26,7 +26,7 @@ std::string SpeedText(const Speeds& speeds, int batch) {
 }  // namespace
 
 std::string ReportText(const QuantizeReport& report) {
-  const Agreement& found = report.agreement;
+  const ClassAgreement& found = report.agreement;
   std::string text = absl::StrFormat(
       "%s: %s in 8 bits\n%d of %d linear layers by channel, calibrated with %d pictures; the "
       "others "
@@ -50,7 +50,7 @@ std::string ReportText(const QuantizeReport& report) {
 }
 
 std::string ReportJson(const QuantizeReport& report) {
-  const Agreement& found = report.agreement;
+  const ClassAgreement& found = report.agreement;
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const models::CalibratedLayer& layer : report.layers) {
     layers.push_back({{"name", layer.name},

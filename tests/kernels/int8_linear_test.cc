@@ -18,6 +18,7 @@
 #include "kernels/linear/packed_matrix.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
+#include "tests/kernels/chain_of_steps.h"
 
 namespace fovea::kernels {
 namespace {
@@ -269,27 +270,11 @@ TEST_P(Int8LinearTest, GeluErrsByWhatIsPromised) {
       (error <= 4e-4 * (x.abs() / 6).clamp_min(1) + 2.2 * rounding * x.abs()).all().item<bool>());
 }
 
-// What is around a block's attention: the output's projection, then norm and MLP.
 TEST_P(Int8LinearTest, AChainIsItsStepsOneAfterTheOther) {
   const Layer proj(192, 192, way(), calibrated()), fc1(192, 768, way(), calibrated());
   const Layer fc2(768, 192, way());
-  for (const int64_t count : {3, 49, 197, 1000}) {
-    const at::Tensor mixed = Rows(count, 192), tokens = Rows(count, 192);
-    const std::vector<LinearStep> steps = {
-        {.matrix = &proj.matrix, .residual = Residual::kGiven},
-        {.matrix = &fc1.matrix, .norm = &fc1.norm, .activation = Activation::kGelu},
-        {.matrix = &fc2.matrix, .residual = Residual::kFirst}};
-    const at::Tensor attended = RunChain({&steps[0], 1}, mixed, tokens);
-    const at::Tensor hidden = RunChain({&steps[1], 1}, attended);
-    LinearStep last = steps[2];
-    last.residual = Residual::kGiven;
-    const at::Tensor expected = RunChain({&last, 1}, hidden, attended);
-    EXPECT_TRUE(at::equal(RunChain(steps, mixed, tokens), expected)) << count;
-    // The same without the projection: the chain's own input is added.
-    std::vector<LinearStep> mlp = {steps[1], steps[2]};
-    mlp[1].residual = Residual::kInput;
-    EXPECT_TRUE(at::equal(RunChain(mlp, attended), expected)) << count;
-  }
+  ExpectAChainIsItsSteps(proj, fc1, fc2,
+                         [&](int64_t count, int64_t channels) { return Rows(count, channels); });
 }
 
 // With scales for its channels the middle becomes integers without being rows first.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/linear/packed_matrix.h"
+#include "tests/kernels/chain_of_steps.h"
 #include "tests/kernels/rounding.h"
 
 namespace fovea::kernels {
@@ -133,26 +134,10 @@ TEST_P(LinearChainTest, AStepIsItsDefinition) {
   }
 }
 
-// What is around a block's attention: the output's projection, then norm and MLP.
 TEST_P(LinearChainTest, AChainIsItsStepsOneAfterTheOther) {
   const Layer proj(192, 192, GetParam()), fc1(192, 768, GetParam()), fc2(768, 192, GetParam());
-  for (const int64_t count : {3, 49, 197, 1000}) {
-    const at::Tensor mixed = Rows(count, 192), tokens = Rows(count, 192);
-    const std::vector<LinearStep> steps = {
-        {.matrix = &proj.matrix, .residual = Residual::kGiven},
-        {.matrix = &fc1.matrix, .norm = &fc1.norm, .activation = Activation::kGelu},
-        {.matrix = &fc2.matrix, .residual = Residual::kFirst}};
-    const at::Tensor attended = RunChain({&steps[0], 1}, mixed, tokens);
-    const at::Tensor hidden = RunChain({&steps[1], 1}, attended);
-    LinearStep last = steps[2];
-    last.residual = Residual::kGiven;
-    const at::Tensor expected = RunChain({&last, 1}, hidden, attended);
-    EXPECT_TRUE(at::equal(RunChain(steps, mixed, tokens), expected)) << count;
-    // The same without the projection: the chain's own input is added.
-    std::vector<LinearStep> mlp = {steps[1], steps[2]};
-    mlp[1].residual = Residual::kInput;
-    EXPECT_TRUE(at::equal(RunChain(mlp, attended), expected)) << count;
-  }
+  ExpectAChainIsItsSteps(proj, fc1, fc2,
+                         [&](int64_t count, int64_t channels) { return Rows(count, channels); });
 }
 
 // So wide that the middle is computed some columns at a time: sums of fp32 in another order.

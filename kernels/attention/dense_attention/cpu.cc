@@ -15,6 +15,7 @@
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/choice.h"
+#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"

@@ -18,6 +18,7 @@
 
 #include "kernels/attention/key_only_layer/implementations.h"
 #include "kernels/choice/choice.h"
+#include "kernels/memory/memory_ledger.h"
 
 namespace fovea::kernels {
 namespace {

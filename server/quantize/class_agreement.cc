@@ -1,4 +1,4 @@
-#include "server/quantize/agreement.h"
+#include "server/quantize/class_agreement.h"
 
 #include <ATen/ATen.h>
 
@@ -33,10 +33,10 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-absl::StatusOr<Agreement> Compare(const models::Model& fp32, const models::Model& other,
-                                  const PictureReader& reader,
-                                  std::span<const PictureFile> pictures) {
-  Agreement sums;
+absl::StatusOr<ClassAgreement> CompareClasses(const models::Model& fp32, const models::Model& other,
+                                              const PictureReader& reader,
+                                              std::span<const PictureFile> pictures) {
+  ClassAgreement sums;
   for (size_t i = 0; i < pictures.size(); i += kBatch) {
     const auto batch = pictures.subspan(i, std::min(kBatch, pictures.size() - i));
     FOVEA_ASSIGN_OR_RETURN(const at::Tensor pixels, reader.Read(batch));
@@ -58,7 +58,7 @@ absl::StatusOr<Agreement> Compare(const models::Model& fp32, const models::Model
   return sums;
 }
 
-Speeds Measure(const models::Model& fp32, const models::Model& other, int64_t batch) {
+Speeds MeasureSpeeds(const models::Model& fp32, const models::Model& other, int64_t batch) {
   const models::ModelInfo& info = fp32.info();
   const at::Tensor pixels = at::randn({batch, 3, info.image_height, info.image_width});
   std::vector<double> of_fp32, of_other;

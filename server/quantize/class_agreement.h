@@ -13,7 +13,7 @@
 
 namespace fovea {
 
-struct Agreement {
+struct ClassAgreement {
   int64_t pictures = 0;
   int64_t same_class = 0;  // the most probable one
   double divergence = 0;   // KL(fp32 || other) of the classes' probabilities, mean, in nats
@@ -22,14 +22,14 @@ struct Agreement {
 };
 
 // Both prepared, of one size and as many classes. Reads the pictures in batches.
-absl::StatusOr<Agreement> Compare(const models::Model& fp32, const models::Model& other,
-                                  const PictureReader& reader,
-                                  std::span<const PictureFile> pictures);
+absl::StatusOr<ClassAgreement> CompareClasses(const models::Model& fp32, const models::Model& other,
+                                              const PictureReader& reader,
+                                              std::span<const PictureFile> pictures);
 
 // Images per second of each, in turn, medians of passes of `batch` images.
 struct Speeds {
   double fp32 = 0, other = 0;
 };
-Speeds Measure(const models::Model& fp32, const models::Model& other, int64_t batch);
+Speeds MeasureSpeeds(const models::Model& fp32, const models::Model& other, int64_t batch);
 
 }  // namespace fovea
