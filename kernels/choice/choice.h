@@ -5,6 +5,8 @@
 // fovea/choices.json in $XDG_CACHE_HOME or ~/.cache; "off" keeps none. It holds for the processor,
 // the instruction set, the number of threads and the version of LibTorch that it was measured with.
 // Where the file cannot be written, as under a read-only root, every process measures for itself.
+// So it does after a measurement during which its threads had to wait for processors that others
+// had: such an answer is not kept.
 //   FOVEA_CHOOSE=question=answer[,question=answer...]
 // forces answers: none is then measured. `fovea kernels` prints questions and answers.
 #pragma once
@@ -27,6 +29,9 @@ struct Asking {
   // Seconds that a run takes; by the clock where none is given.
   std::function<double(const std::function<void()>& run)> seconds;
   bool may_measure = true;  // if not, the first candidate is the answer where none is known
+  // Seconds that this process's threads have waited for a processor; the system's count where none
+  // is given.
+  std::function<double()> waited;
 };
 
 // The place in `candidates` of the one that takes least time in turns with the others; the earlier
@@ -42,7 +47,7 @@ bool AnswersAreForced();
 struct Answered {
   std::string question;
   std::string answer;
-  std::string how;  // "forced", "measured", "remembered", or "alone"
+  std::string how;  // "forced", "measured", "measured while busy", "remembered", or "alone"
 };
 std::vector<Answered> Answers();
 

@@ -5,6 +5,7 @@
 #include <c10/util/StringUtil.h>
 #include <c10/util/accumulate.h>
 #ifdef FOVEA_KERNELS_CUDA
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #endif
 
@@ -82,6 +83,14 @@ bool MayMeasure(const c10::Device& device) {
   return !device.is_cuda();
 }
 
+// What an answer holds for: a kind of GPU, wherever it is plugged in.
+std::string KindOf(const c10::Device& device) {
+#ifdef FOVEA_KERNELS_CUDA
+  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->name;
+#endif
+  return device.str();
+}
+
 }  // namespace
 
 std::string_view NameOfPath(KeyOnlyPath path) {
@@ -117,7 +126,7 @@ KeyOnlyPath FastestKeyOnlyPath(const KeyOnlyLayerShape& shape) {
   }
   Asking asking;
   if (!shape.device.is_cpu()) {
-    asking.device = shape.device.str();
+    asking.device = KindOf(shape.device);
     asking.may_measure = MayMeasure(shape.device);
     asking.seconds = [&](const std::function<void()>& run) {
       return SecondsUntilRead(run, inputs->x);
