@@ -4,6 +4,8 @@
 // its products leave idle.
 #include "kernels/linear/cpu_amx.h"
 
+#include <hwy/cache_control.h>
+
 #include <cstdint>
 
 #include "kernels/simd/targets.h"
@@ -143,11 +145,18 @@ AmxOperand RowsFrom(const AmxOperand& operand, int64_t row) {
   return {operand.data + row * operand.stride, operand.stride, operand.plane};
 }
 
+static_assert(PackedMatrix::kPanel == kSide);
+
 // The weights of at most two registers of columns.
 struct Panel {
   int64_t block;
   int64_t column;  // within it
 };
+
+HWY_INLINE int64_t WidthOf(const PackedMatrix& matrix, const Panel& panel) {
+  const int64_t rest = matrix.Columns(panel.block) - panel.column;
+  return rest < kSide ? rest : kSide;
+}
 
 // A panel's weights in three bf16 parts, made some at a time: cut off, not rounded, so that each
 // has eight bits of a weight's 24 and all three are exact. Two rows give a row of pairs.
@@ -156,51 +165,55 @@ class Splitter {
   // For `depth` rows from `begin` on, to `parts`.
   HWY_INLINE void Start(const PackedMatrix& matrix, const Panel& panel, int64_t begin,
                         int64_t depth, uint16_t* parts) {
-    const int64_t columns = matrix.Columns(panel.block);
-    from_ = static_cast<const float*>(matrix.Block(panel.block)) + begin * columns +
-            panel.column / kRegister * kRegisterElements;
-    step_ = kStep * columns;
-    together_ = (columns - panel.column > kRegister ? 2 : 1) * kRegisterElements;
+    const int64_t width = WidthOf(matrix, panel);
+    from_ = static_cast<const float*>(matrix.Block(panel.block)) + panel.column * matrix.depth() +
+            begin * width;
+    step_ = kStep * width;
     plane_ = rows::AmxPlane(depth);
     parts_ = parts;
-    next_ = within_ = 0;
-    end_ = depth / kStep * together_;
+    next_ = 0;
+    end_ = depth * width;
   }
   // At most so many more rows of pairs.
   HWY_INLINE void Advance(int64_t pairs) {
     const DF d;
     const hn::RebindToUnsigned<DF> du;
     const auto upper = hn::Set(du, 0xFFFF0000u);
-    for (; pairs > 0 && next_ < end_; --pairs) {
-      VF even = Load(from_ + within_), odd = Load(from_ + within_ + kLanes);
+    // Apart from what is stored, so that they stay in registers.
+    const float* const from = from_;
+    uint16_t* const parts = parts_;
+    const int64_t plane = plane_;
+    const int64_t end = next_ + 2 * kLanes * pairs < end_ ? next_ + 2 * kLanes * pairs : end_;
+    for (int64_t i = next_; i < end; i += 2 * kLanes) {
+      VF even = Load(from + i), odd = Load(from + i + kLanes);
+      hwy::Prefetch(from + i + kAhead);
+      hwy::Prefetch(from + i + kAhead + kLanes);
       for (int part = 0; part < 3; ++part) {
         const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
         const auto odd_part = hn::And(odd_bits, upper);
         hn::StoreU(hn::Or(odd_part, hn::ShiftRight<16>(even_bits)), du,
-                   reinterpret_cast<uint32_t*>(parts_ + part * plane_ + next_));
+                   reinterpret_cast<uint32_t*>(parts + part * plane + i));
         even = hn::Sub(even, hn::BitCast(d, hn::And(even_bits, upper)));
         odd = hn::Sub(odd, hn::BitCast(d, odd_part));
       }
-      next_ += 2 * kLanes;
-      within_ += 2 * kLanes;
-      if (within_ == together_) {
-        within_ = 0;
-        from_ += step_;
-      }
     }
+    next_ = end;
   }
   HWY_INLINE int64_t pairs() const { return end_ / (2 * kLanes); }
   HWY_INLINE Columns Finish() {
     Advance(pairs());
     simd::TileFence();
-    return {parts_, together_, plane_};
+    return {parts_, step_, plane_};
   }
 
  private:
+  // Weights before they are needed: two pages, past which the processor does not look by itself.
+  static constexpr int64_t kAhead = 2 * 4096 / sizeof(float);
+
   const float* from_ = nullptr;
   uint16_t* parts_ = nullptr;
-  int64_t step_ = 0, together_ = 0, plane_ = 0;
-  int64_t next_ = 0, within_ = 0, end_ = 0;
+  int64_t step_ = 0, plane_ = 0;
+  int64_t next_ = 0, end_ = 0;
 };
 
 // visit(panel, columns, between) for each panel of blocks [begin, end), its rows
@@ -217,11 +230,9 @@ HWY_INLINE void ForPanels(const PackedMatrix& matrix, int64_t begin, int64_t end
   };
   if (matrix.products() == Products::kBf16) {
     for (Panel panel = {begin, 0}; panel.block < end; panel = next(panel)) {
-      const int64_t columns = matrix.Columns(panel.block);
+      const int64_t width = WidthOf(matrix, panel);
       const auto* const data = static_cast<const uint16_t*>(matrix.Block(panel.block));
-      visit(panel,
-            Columns{data + first * columns + panel.column / kRegister * kRegisterElements,
-                    kStep * columns, 0},
+      visit(panel, Columns{data + panel.column * matrix.depth() + first * width, kStep * width, 0},
             []() HWY_ATTR {});
     }
     return;
@@ -288,7 +299,7 @@ struct MultiplyLayer {
                   MultiplyUpTo<false>(terms.count - r, width, RowsFrom(operand, r), columns, depth,
                                       products, kSide, [&]() HWY_ATTR {
                                         between();
-                                        finish(finished + per_pause);
+                                        if (finished < waiting.count) finish(finished + per_pause);
                                       });
                   finish(waiting.count);
                   waiting.products = products;
@@ -329,11 +340,12 @@ void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const 
 }
 
 void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
-                     int64_t depth, int64_t count, float* scratch, float* sums, int64_t stride) {
+                     int64_t end, int64_t first, int64_t depth, int64_t count, float* scratch,
+                     float* sums, int64_t stride) {
   simd::TileFence();
-  ForPanels(matrix, 0, matrix.blocks(), begin, depth, count, scratch,
+  ForPanels(matrix, begin, end, first, depth, count, scratch,
             [&](const Panel& panel, const Columns& columns, const auto& between) HWY_ATTR {
-              float* const to = sums + panel.block * PackedMatrix::kBlock + panel.column;
+              float* const to = sums + (panel.block - begin) * PackedMatrix::kBlock + panel.column;
               const int64_t width = matrix.Columns(panel.block) - panel.column;
               for (int64_t r = 0; r < count; r += kSide) {
                 MultiplyUpTo<true>(count - r, width, RowsFrom(operand, r), columns, depth,
@@ -357,8 +369,9 @@ void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const 
 }
 
 void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
-                     int64_t depth, int64_t count, float* scratch, float* sums, int64_t stride) {
-  N_AVX3::AccumulateOnAmx(operand, matrix, begin, depth, count, scratch, sums, stride);
+                     int64_t end, int64_t first, int64_t depth, int64_t count, float* scratch,
+                     float* sums, int64_t stride) {
+  N_AVX3::AccumulateOnAmx(operand, matrix, begin, end, first, depth, count, scratch, sums, stride);
 }
 
 }  // namespace fovea::kernels::rows

@@ -31,9 +31,11 @@ inline constexpr int64_t AmxScratch(Products products, int64_t depth) {
 void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const BlockTerms& terms,
                    int64_t begin, int64_t end, float* scratch, const Rows& to);
 
-// sums [count, stride] += operand [count, depth] * rows [begin, begin + depth) of the matrix,
-// `begin` and `depth` multiples of 32. Rows of the sums exist up to the next multiple of 16.
+// sums [count, stride], from the first of the columns on, += operand [count, depth] * rows [first,
+// first + depth) of blocks [begin, end) of the matrix, `first` and `depth` multiples of 32. Rows of
+// the sums exist up to the next multiple of 16.
 void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
-                     int64_t depth, int64_t count, float* scratch, float* sums, int64_t stride);
+                     int64_t end, int64_t first, int64_t depth, int64_t count, float* scratch,
+                     float* sums, int64_t stride);
 
 }  // namespace fovea::kernels::rows

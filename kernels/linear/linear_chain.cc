@@ -46,6 +46,9 @@ constexpr int64_t kCachedBytes = 1 << 20;
 // Of so many rows it takes longer to fetch such weights than to multiply by them.
 constexpr int64_t kRowsOfColumns = 160;
 constexpr int64_t kScaleBytes = 4;  // of a row of integers
+// Layers that are deeper are multiplied some of the depth at a time where threads share columns and
+// multiply in parts: those of 32 columns, twice, and the rows' would leave the second cache.
+constexpr int64_t kMostDepth = 1024;
 constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -177,8 +180,13 @@ class Chain {
           const Operand operand = middle.data != nullptr
                                       ? middle
                                       : PrepareOperand(step, current, rows_, i > 0, scratch);
+          const ConstRows residual = ResidualOf(step, 0, shared);
+          if (!split && IsDeep(*step.matrix)) {
+            MultiplyDeep(step, operand, {begin, end}, residual, to, scratch);
+            return;
+          }
           if (leaves && begin == 0) MarkRows(operand, rows_, scales);
-          Multiply(step, operand, rows_, {begin, end}, ResidualOf(step, 0, shared), to, scratch,
+          Multiply(step, operand, rows_, {begin, end}, residual, to, scratch,
                    leaves ? &steps_[i + 1] : nullptr);
         });
       });
@@ -187,14 +195,56 @@ class Chain {
     }
   }
 
+  // Whether a step's products are summed up some of the depth at a time, by columns.
+  bool IsDeep(const PackedMatrix& matrix) const {
+    return products_ == Products::kBf16Parts && matrix.depth() > kMostDepth;
+  }
+
+  // Multiply for such a step, of all rows; what it leaves is rows of fp32.
+  void MultiplyDeep(const LinearStep& step, const Operand& operand, const Blocks& blocks,
+                    const ConstRows& residual, const Rows& to, char* scratch) const {
+    const int64_t depth = step.matrix->depth();
+    const int64_t stride = Stride((blocks.end - blocks.begin) * PackedMatrix::kBlock, 4);
+    float* const sums = ClearedSums(rows_, stride, scratch);
+    for (int64_t k = 0; k < depth; k += kMostDepth) {
+      rows::AmxOperand part = AmxOperandOf(operand);
+      part.data += k;
+      rows::AccumulateOnAmx(part, *step.matrix, blocks.begin, blocks.end, k,
+                            std::min(kMostDepth, depth - k), rows_,
+                            reinterpret_cast<float*>(scratch + products_at_), sums, stride);
+    }
+    FinishSums(step, sums, stride, rows_, blocks, residual, to);
+  }
+
+  // Room for the sums of `count` rows, zero.
+  float* ClearedSums(int64_t count, int64_t stride, char* scratch) const {
+    float* const sums = reinterpret_cast<float*>(scratch + sums_);
+    std::memset(sums, 0, static_cast<size_t>(RoundUp(count, kRowsStep) * stride * 4));
+    return sums;
+  }
+
+  // to = what a step makes of the sums of its products in these blocks, which begin with the first
+  // of them.
+  void FinishSums(const LinearStep& step, const float* sums, int64_t stride, int64_t count,
+                  const Blocks& blocks, const ConstRows& residual, const Rows& to) const {
+    for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+      rows::BlockTerms terms = TermsOf(step, block, residual);
+      terms.products = sums + (block - blocks.begin) * PackedMatrix::kBlock;
+      terms.products_stride = stride;
+      terms.count = count;
+      rows::Finish(bf16_, terms, At(to, 0, block * PackedMatrix::kBlock));
+    }
+  }
+
   // The same for threads that share what lies between steps.
   void PlaceSharedRows() {
     tile_rows_ = RoundUp(rows_, kRowsStep);
     results_.assign(steps_.size(), 0);
-    int64_t operand = 0;
+    int64_t operand = 0, sums = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
       const PackedMatrix& matrix = *steps_[i].matrix;
       operand = std::max(operand, OperandBytes(matrix));
+      if (IsDeep(matrix)) sums = std::max(sums, Stride(matrix.out(), 4) * 4);
       if (i + 1 == steps_.size()) break;
       results_[i] = shared_bytes_;
       const int64_t row_bytes =
@@ -202,20 +252,25 @@ class Chain {
       shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
     }
     operand_ = 0;
-    products_at_ = RoundUp(tile_rows_ * operand, 64);
+    sums_ = RoundUp(tile_rows_ * operand, 64);
+    products_at_ = sums_ + RoundUp(tile_rows_ * sums, 64);
     bytes_ = products_at_ + ProductsBytes();
   }
 
-  // Of what is multiplied before it becomes rows.
+  // Of what is multiplied before it becomes rows, and of what lies there before.
   int64_t ProductsBytes() const {
     if (int8_ && amx_) return rows::kAmxInt8Scratch * 4;
     if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
-    int64_t depth = 0;
+    int64_t depth = 0, normalised = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
       const bool divided = !by_columns_ && i > 0 && IsPair(i - 1) && DividesMiddle(i - 1);
-      depth = std::max(depth, divided ? MiddleColumns(i - 1) : steps_[i].matrix->depth());
+      int64_t of_step = divided ? MiddleColumns(i - 1) : steps_[i].matrix->depth();
+      if (by_columns_ && !IsPair(i) && IsDeep(*steps_[i].matrix)) of_step = kMostDepth;
+      depth = std::max(depth, of_step);
+      normalised = std::max(normalised, kRowsStep * Stride(steps_[i].matrix->in(), 4) * 4);
     }
-    return rows::AmxScratch(products_, depth) * 4;
+    const int64_t bytes = rows::AmxScratch(products_, depth) * 4;
+    return products_ == Products::kBf16Parts ? std::max(bytes, normalised) : bytes;
   }
 
   // Where a tile's rows lie in the scratch, and how many there is room for.
@@ -263,10 +318,7 @@ class Chain {
   }
   // Of a row.
   int64_t OperandBytes(const PackedMatrix& matrix) const {
-    // Three parts, and the normalised row that they are made of.
-    if (products_ == Products::kBf16Parts) {
-      return OperandStride(matrix) * 6 + Stride(matrix.in(), 4) * 4;
-    }
+    if (products_ == Products::kBf16Parts) return OperandStride(matrix) * 6;  // three parts
     if (int8_) return OperandStride(matrix) + kScaleBytes;
     return OperandStride(matrix) * element_;
   }
@@ -327,26 +379,20 @@ class Chain {
       return;
     }
     const int64_t blocks = columns / PackedMatrix::kBlock;
-    float* const sums = reinterpret_cast<float*>(scratch + sums_);
     const int64_t stride = Stride(next.matrix->out(), 4);
-    std::memset(sums, 0, static_cast<size_t>(RoundUp(count, kRowsStep) * stride * 4));
+    float* const sums = ClearedSums(count, stride, scratch);
     for (int64_t block = 0; block < step.matrix->blocks(); block += blocks) {
       const Blocks part = {block, std::min(block + blocks, step.matrix->blocks())};
       Rows shifted = middle;  // where column 0 would be
       shifted.data = static_cast<char*>(middle.data) -
                      block * PackedMatrix::kBlock * (middle.plane != 0 ? 2 : element_);
       Multiply(step, operand, count, part, {}, shifted, scratch);
-      rows::AccumulateOnAmx(AmxOperandOf(hidden), *next.matrix, block * PackedMatrix::kBlock,
+      rows::AccumulateOnAmx(AmxOperandOf(hidden), *next.matrix, 0, next.matrix->blocks(),
+                            block * PackedMatrix::kBlock,
                             (part.end - part.begin) * PackedMatrix::kBlock, count,
                             reinterpret_cast<float*>(scratch + products_at_), sums, stride);
     }
-    for (int64_t block = 0; block < next.matrix->blocks(); ++block) {
-      rows::BlockTerms terms = TermsOf(next, block, residual);
-      terms.products = sums + block * PackedMatrix::kBlock;
-      terms.products_stride = stride;
-      terms.count = count;
-      rows::Finish(bf16_, terms, At(to, 0, block * PackedMatrix::kBlock));
-    }
+    FinishSums(next, sums, stride, count, AllOf(*next.matrix), residual, to);
   }
 
   ConstRows ResidualOf(const LinearStep& step, int64_t first, const char* scratch) const {
@@ -413,15 +459,20 @@ class Chain {
       return {operand, stride, 0, true, to.scales};
     }
     if (products_ == Products::kBf16Parts) {
-      ConstRows whole = from;
       auto* const parts = reinterpret_cast<uint16_t*>(operand);
       const int64_t plane = height * stride;
       if (step.norm != nullptr) {
-        const Rows normalised = {operand + 3 * plane * 2, Stride(in, 4)};
-        rows::Normalise(/*bf16=*/false, from, count, in, *step.norm, normalised);
-        whole = {normalised.data, normalised.stride};
+        // A few rows at a time, where the weights' parts will lie.
+        const Rows normalised = {scratch + products_at_, Stride(in, 4)};
+        for (int64_t r = 0; r < count; r += kRowsStep) {
+          const int64_t some = std::min(kRowsStep, count - r);
+          rows::Normalise(/*bf16=*/false, At(from, r), some, in, *step.norm, normalised);
+          rows::Split({normalised.data, normalised.stride}, some, in, parts + r * stride, stride,
+                      plane);
+        }
+      } else {
+        rows::Split(from, count, in, parts, stride, plane);
       }
-      rows::Split(whole, count, in, parts, stride, plane);
       for (int64_t part = 0; part < 3; ++part) {
         Pad(operand + part * plane * 2, 2, in, stride, count, height);
       }

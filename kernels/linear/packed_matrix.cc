@@ -24,14 +24,19 @@ at::Tensor InPairs(const at::Tensor& block) {
   return block.unflatten(0, {-1, 2}).transpose(1, 2).flatten();
 }
 
-// The same to AMX's registers, [depth / 32, columns / 16, 16, 16, 2]; fp32, which becomes parts,
-// with its rows whole, [depth / 32, columns / 16, 32, 16].
+// The same to AMX's registers, panel by panel, [depth / 32, columns / 16, 16, 16, 2]; fp32, which
+// becomes parts, with its rows whole, [depth / 32, columns / 16, 32, 16].
 at::Tensor InRegisters(const at::Tensor& block) {
-  const at::Tensor registers =
-      block.unflatten(1, {-1, kColumnsStep}).unflatten(0, {-1, kDepthStep / 2, 2});
   const bool pairs = block.scalar_type() == at::kBFloat16;
-  return registers.permute(pairs ? at::IntArrayRef{0, 3, 1, 4, 2} : at::IntArrayRef{0, 3, 1, 2, 4})
-      .flatten();
+  std::vector<at::Tensor> panels;
+  for (const at::Tensor& panel : block.split(PackedMatrix::kPanel, 1)) {
+    const at::Tensor registers =
+        panel.unflatten(1, {-1, kColumnsStep}).unflatten(0, {-1, kDepthStep / 2, 2});
+    panels.push_back(
+        registers.permute(pairs ? at::IntArrayRef{0, 3, 1, 4, 2} : at::IntArrayRef{0, 3, 1, 2, 4})
+            .flatten());
+  }
+  return at::cat(panels);
 }
 
 // [depth, columns] of kInt8 to fours of rows, or to AMX's registers of them.

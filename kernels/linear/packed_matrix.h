@@ -28,6 +28,8 @@ class PackedMatrix {
  public:
   // Output channels in a block; the last one has what is left, rounded up to 16.
   static constexpr int64_t kBlock = 64;
+  // Of a block, the columns that AMX multiplies at a time: as many registers as it has for them.
+  static constexpr int64_t kPanel = 32;
 
   // weight [out, in] and bias [out] or undefined, of any floating type.
   PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
@@ -48,9 +50,10 @@ class PackedMatrix {
   int64_t Columns(int64_t block) const;
   bool tiled() const { return tiled_; }
   // fp32 or, with kBf16, bf16. For oneDNN [depth, columns], bf16 with pairs of rows interleaved,
-  // [depth / 2, columns, 2]; tiled(), as registers of AMX, [depth / 32, columns / 16, 16, 16, 2],
-  // or [depth / 32, columns / 16, 32, 16] of fp32. The parts of kBf16Parts are made where they are
-  // needed: three of two bytes are more to fetch than four bytes.
+  // [depth / 2, columns, 2]; tiled(), one panel after the other, as registers of AMX, [depth / 32,
+  // columns / 16, 16, 16, 2], or [depth / 32, columns / 16, 32, 16] of fp32. The parts of
+  // kBf16Parts are made where they are needed: three of two bytes are more to fetch than four
+  // bytes.
   //   kInt8: fours of rows, [depth / 4, columns, 4], or as registers [depth / 64, columns / 16, 16,
   // 16, 4]; flips_sign(): with 128 added, as VNNI wants one side.
   const void* Block(int64_t block) const;
