@@ -195,6 +195,23 @@ TEST_P(LinearChainTest, DividedByColumnsItIsTheSame) {
   }
 }
 
+TEST_P(LinearChainTest, GeluErrsByWhatIsPromised) {
+  // Multiplied by one, numbers stay what they are.
+  const int64_t width = 64;
+  const PackedMatrix matrix(at::eye(width), {}, GetParam().products, GetParam().tiled);
+  const LinearStep gelu = {.matrix = &matrix, .activation = Activation::kGelu};
+  at::Tensor input = at::linspace(-10, 10, 2000 * width).reshape({-1, width}).to(type());
+  input[0][0] = -1e4;
+  input[0][1] = 1e4;
+  const at::Tensor x = input.to(at::kDouble), y = RunChain({&gelu, 1}, input).to(at::kDouble);
+  const at::Tensor size = x.abs();
+  const double rounding = type() == at::kFloat ? 0x1p-23 : 0x1p-8;
+  const at::Tensor allowed =
+      type() == at::kFloat ? 2e-7 * size.clamp_min(1) : 6e-5 + rounding * size;
+  const at::Tensor over = ~((y - at::gelu(x)).abs() <= allowed);
+  EXPECT_FALSE(over.any().item<bool>()) << x.masked_select(over);
+}
+
 TEST_P(LinearChainTest, NoRowsGiveNone) {
   const Layer layer(64, 10, GetParam());
   const LinearStep step = {.matrix = &layer.matrix};
