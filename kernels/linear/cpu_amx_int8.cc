@@ -113,11 +113,12 @@ struct MultiplyInt8Layer {
       finished = until;
     };
     for (int64_t block = begin; block < end; ++block) {
-      const int64_t columns = matrix.Columns(block), step = kInt8Step * columns;
+      const int64_t columns = matrix.Columns(block);
       for (int64_t within = 0; within < columns; within += kSide) {
         const int64_t column = block * PackedMatrix::kBlock + within;
         const int8_t* const weights =
-            static_cast<const int8_t*>(matrix.Block(block)) + within / kRegister * kRegisterBytes;
+            static_cast<const int8_t*>(matrix.Block(block)) + within * depth;
+        const int64_t step = kInt8Step * (columns - within < kSide ? columns - within : kSide);
         for (int64_t r = 0; r < count; r += kSide) {
           MultiplyUpTo(count - r, columns - within, rows.data + r * rows.stride, rows.stride,
                        weights, step, depth, products,

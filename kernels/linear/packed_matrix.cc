@@ -24,28 +24,26 @@ at::Tensor InPairs(const at::Tensor& block) {
   return block.unflatten(0, {-1, 2}).transpose(1, 2).flatten();
 }
 
-// The same to AMX's registers, panel by panel, [depth / 32, columns / 16, 16, 16, 2]; fp32, which
-// becomes parts, with its rows whole, [depth / 32, columns / 16, 32, 16].
-at::Tensor InRegisters(const at::Tensor& block) {
-  const bool pairs = block.scalar_type() == at::kBFloat16;
-  std::vector<at::Tensor> panels;
-  for (const at::Tensor& panel : block.split(PackedMatrix::kPanel, 1)) {
-    const at::Tensor registers =
-        panel.unflatten(1, {-1, kColumnsStep}).unflatten(0, {-1, kDepthStep / 2, 2});
-    panels.push_back(
-        registers.permute(pairs ? at::IntArrayRef{0, 3, 1, 4, 2} : at::IntArrayRef{0, 3, 1, 2, 4})
-            .flatten());
-  }
-  return at::cat(panels);
+// The same to AMX's registers, [depth / 32, columns / 16, 16, 16, 2]; fp32, which becomes parts,
+// with its rows whole, [depth / 32, columns / 16, 32, 16].
+at::Tensor InRegisters(const at::Tensor& panel) {
+  const at::Tensor registers =
+      panel.unflatten(1, {-1, kColumnsStep}).unflatten(0, {-1, kDepthStep / 2, 2});
+  const bool pairs = panel.scalar_type() == at::kBFloat16;
+  return registers.permute(pairs ? at::IntArrayRef{0, 3, 1, 4, 2} : at::IntArrayRef{0, 3, 1, 2, 4})
+      .flatten();
 }
 
-// [depth, columns] of kInt8 to fours of rows, or to AMX's registers of them.
-at::Tensor InFours(const at::Tensor& block, bool registers) {
-  const at::Tensor fours = block.unflatten(0, {-1, 4}).transpose(1, 2);  // [depth / 4, columns, 4]
-  if (!registers) return fours.flatten();
-  return fours.unflatten(1, {-1, kColumnsStep})
-      .unflatten(0, {-1, kInt8DepthStep / 4})
-      .permute({0, 2, 1, 3, 4})
+// [depth, columns] of kInt8 to fours of rows, [depth / 4, columns, 4].
+at::Tensor InFours(const at::Tensor& block) {
+  return block.unflatten(0, {-1, 4}).transpose(1, 2).flatten();
+}
+
+// Or to AMX's registers of them, [depth / 64, columns / 16, 16, 16, 4].
+at::Tensor InRegistersOfFours(const at::Tensor& panel) {
+  return panel.unflatten(0, {-1, kInt8DepthStep / 4, 4})
+      .unflatten(3, {-1, kColumnsStep})
+      .permute({0, 3, 1, 4, 2})
       .flatten();
 }
 
@@ -93,10 +91,13 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
   std::vector<at::Tensor> blocks;
   for (int64_t i = 0; i < this->blocks(); ++i) {
     const at::Tensor block = transposed.narrow(1, i * kBlock, Columns(i));
-    if (products == Products::kInt8) {
-      blocks.push_back(InFours(block, tiled_));
-    } else if (tiled_) {
-      blocks.push_back(InRegisters(block));
+    if (tiled_) {
+      for (const at::Tensor& panel : block.split(kPanel, 1)) {
+        blocks.push_back(products == Products::kInt8 ? InRegistersOfFours(panel)
+                                                     : InRegisters(panel));
+      }
+    } else if (products == Products::kInt8) {
+      blocks.push_back(InFours(block));
     } else if (products == Products::kBf16) {
       blocks.push_back(InPairs(block));
     } else {

@@ -54,8 +54,8 @@ class PackedMatrix {
   // columns / 16, 16, 16, 2], or [depth / 32, columns / 16, 32, 16] of fp32. The parts of
   // kBf16Parts are made where they are needed: three of two bytes are more to fetch than four
   // bytes.
-  //   kInt8: fours of rows, [depth / 4, columns, 4], or as registers [depth / 64, columns / 16, 16,
-  // 16, 4]; flips_sign(): with 128 added, as VNNI wants one side.
+  //   kInt8: fours of rows, [depth / 4, columns, 4], or panels of registers [depth / 64, columns /
+  // 16, 16, 16, 4]; flips_sign(): with 128 added, as VNNI wants one side.
   const void* Block(int64_t block) const;
   const float* bias() const { return bias_.const_data_ptr<float>(); }  // zero without one
   int64_t bytes() const;
