@@ -19,6 +19,7 @@
 #include "kernels/attention/key_only_layer/path.h"
 #include "kernels/choice/choice.h"
 #include "tests/kernels/attention_case.h"
+#include "tests/kernels/scoped_choose.h"
 
 namespace fovea::kernels {
 namespace {
@@ -204,25 +205,6 @@ TEST(KeyOnlyPathTest, ShapesThatAreAlikeAreOneQuestion) {
   bf16.type = at::kBFloat16;
   EXPECT_EQ(KeyOnlyQuestion(bf16), "key_only_layer_bf16_n64_c512");
 }
-
-// Sets FOVEA_CHOOSE, and puts back what was there.
-class ScopedChoose {
- public:
-  explicit ScopedChoose(const std::string& choices) {
-    if (const char* before = std::getenv("FOVEA_CHOOSE")) before_ = before;
-    setenv("FOVEA_CHOOSE", choices.c_str(), /*overwrite=*/1);
-  }
-  ~ScopedChoose() {
-    if (before_) {
-      setenv("FOVEA_CHOOSE", before_->c_str(), /*overwrite=*/1);
-    } else {
-      unsetenv("FOVEA_CHOOSE");
-    }
-  }
-
- private:
-  std::optional<std::string> before_;
-};
 
 TEST(KeyOnlyPathTest, APathCanBeForced) {
   const KeyOnlyLayerShape shape = ShapeOf(53, 32);

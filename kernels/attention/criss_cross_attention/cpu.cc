@@ -16,8 +16,9 @@ void CrissCrossAttentionCpu(const CrissCrossAttentionInputs& in, const at::Tenso
   const at::Tensor largest = at::empty({in.query.size(0), heads, height, width}, fp32);
   const at::Tensor sum = at::empty_like(largest);
   const auto pass = [&](std::array<int64_t, 2> window, attend::Outcome outcome) {
-    attend::WindowsJob job = attend::MakeWindowsJob(in.query, in.key, in.value, output, 0, heads,
-                                                    window, {0, 0}, in.scale, std::nullopt);
+    attend::WindowsJob job =
+        attend::MakeWindowsJob(attend::WindowsWay::kPanels, in.query, in.key, in.value, output, 0,
+                               heads, window, {0, 0}, in.scale, std::nullopt);
     if (job.arithmetic == attend::Arithmetic::kBf16Gemm) {
       job.arithmetic = attend::Arithmetic::kWidenedBf16;  // partial results are fp32
       job.block_width = attend::BlockWidth(job.arithmetic);

@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <optional>
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
-#include "kernels/attention/dense_attention/cpu_tiles.h"
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
+#include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/choice/choice.h"
+#include "kernels/choice/asked_once.h"
 #include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
@@ -63,8 +62,6 @@ void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
   }
 }
 
-bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
-
 void AttendTiles(attend::TokenSetsJob job, int64_t batch) {
   job.block_width = attend::kTileRows;
   job.blocks = (job.queries + job.block_width - 1) / job.block_width;
@@ -80,7 +77,10 @@ void AttendTiles(attend::TokenSetsJob job, int64_t batch) {
 // Keys of the calls that a question stands for: up to so many, the last also for more.
 constexpr std::array<int64_t, 3> kKeysOfQuestions = {64, 256, 1024};
 
-DenseAttentionWay Ask(c10::ScalarType type, int64_t keys) {
+constexpr DenseAttentionWay kWays[] = {DenseAttentionWay::kPanels, DenseAttentionWay::kTiles};
+
+// The place of the faster one.
+size_t Ask(c10::ScalarType type, int64_t keys) {
   constexpr int64_t kHeads = 2, kDim = 64;
   const UncountedMemory uncounted;
   at::Tensor qkv, output;  // made where they are measured
@@ -97,30 +97,20 @@ DenseAttentionWay Ask(c10::ScalarType type, int64_t keys) {
       {"panels", [&] { run(DenseAttentionWay::kPanels); }},
       {"tiles", [&] { run(DenseAttentionWay::kTiles); }},
   };
-  const size_t fastest = Fastest(
-      c10::str("dense_attention_", type == at::kFloat ? "fp32" : "bf16", "_n", keys), candidates);
-  return fastest == 0 ? DenseAttentionWay::kPanels : DenseAttentionWay::kTiles;
+  return Fastest(c10::str("dense_attention_", type == at::kFloat ? "fp32" : "bf16", "_n", keys),
+                 candidates);
 }
-
-// The answers of a process. Asking takes longer than the smallest calls may.
-struct Kept {
-  std::once_flag once[2][kKeysOfQuestions.size()];
-  DenseAttentionWay way[2][kKeysOfQuestions.size()];
-};
 
 }  // namespace
 
 DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
-  if (!HasTiles()) return DenseAttentionWay::kPanels;
+  if (!attend::HasTiles()) return DenseAttentionWay::kPanels;
   size_t question = 0;
   while (question + 1 < kKeysOfQuestions.size() && keys > kKeysOfQuestions[question]) ++question;
-  if (AnswersAreForced()) return Ask(type, kKeysOfQuestions[question]);
-  static Kept kept;
-  const size_t of_type = type == at::kFloat ? 0 : 1;
-  DenseAttentionWay& way = kept.way[of_type][question];
-  std::call_once(kept.once[of_type][question],
-                 [&] { way = Ask(type, kKeysOfQuestions[question]); });
-  return way;
+  static AskedOnce<kKeysOfQuestions.size()> of_fp32, of_bf16;
+  return kWays[(type == at::kFloat ? of_fp32 : of_bf16).Answer(question, [&] {
+    return Ask(type, kKeysOfQuestions[question]);
+  })];
 }
 
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output) {
@@ -130,7 +120,7 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output)
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
                        DenseAttentionWay way) {
   if (way == DenseAttentionWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(HasTiles());  // which asks the system for them
+    TORCH_INTERNAL_ASSERT(attend::HasTiles());  // which asks the system for them
     const attend::TokenSetsJob job = JobOf(in, output);
     if (attend::TakesTiles(job)) return AttendTiles(job, in.query.size(0));
   }

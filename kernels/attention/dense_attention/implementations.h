@@ -26,7 +26,7 @@ at::Tensor DenseAttentionReference(const DenseAttentionInputs& in);
 // How the CPU multiplies.
 enum class DenseAttentionWay {
   kPanels,  // cpu_blocks.cc
-  kTiles,   // cpu_tiles.cc: where AMX is
+  kTiles,   // shared/cpu_tiles.cc: where AMX is
 };
 
 // The faster one for tensors of this type and so many keys (kernels/choice, the questions

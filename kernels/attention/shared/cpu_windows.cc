@@ -2,12 +2,17 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "kernels/attention/shared/cpu_scratch.h"
+#include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/choice/asked_once.h"
+#include "kernels/memory/memory_ledger.h"
+#include "kernels/simd/amx.h"
 #include "kernels/threads.h"
 
 namespace fovea::kernels::attend {
@@ -23,6 +28,49 @@ Places PlacesOf(const at::Tensor& map, int64_t first_head) {
 // Multiply-adds of one task.
 int64_t CostOf(const WindowsJob& job) { return 2 * job.tokens() * job.tokens() * job.dim; }
 
+TokenSetsJob TilesJob(Arithmetic arithmetic, int64_t tokens, int64_t dim) {
+  TokenSetsJob job{};
+  job.arithmetic = arithmetic;
+  job.heads = 1;
+  job.queries = job.keys = tokens;
+  job.dim = dim;
+  job.block_width = kTileRows;
+  job.blocks = (tokens + kTileRows - 1) / kTileRows;
+  return job;
+}
+
+// Sides of the windows of the calls that a question stands for: up to so many tokens, the last also
+// for more.
+constexpr std::array<int64_t, 2> kSidesOfQuestions = {8, 16};
+constexpr WindowsWay kWays[] = {WindowsWay::kPanels, WindowsWay::kTiles};
+
+// The place of the faster one.
+size_t Ask(c10::ScalarType type, int64_t side) {
+  constexpr int64_t kHeads = 3, kDim = 32, kWindows = 2;  // along an axis
+  const UncountedMemory uncounted;
+  at::Tensor qkv, output;  // made where they are measured
+  std::optional<at::Tensor> bias;
+  const auto run = [&](WindowsWay way) {
+    if (!qkv.defined()) {
+      const int64_t map = kWindows * side;
+      // No generator's: a program's own are drawn as if nothing had been measured.
+      qkv = at::arange(map * map * 3 * kHeads * kDim, at::kFloat).mul(78.233).sin();
+      qkv = qkv.view({1, map, map, 3, kHeads, kDim}).permute({3, 0, 4, 1, 2, 5}).to(type);
+      output = at::empty_like(qkv[0]);
+      bias = at::zeros({kHeads, side * side, side * side});
+    }
+    AttendWindows({MakeWindowsJob(way, qkv[0], qkv[1], qkv[2], output, 0, kHeads, {side, side},
+                                  {0, 0}, 0.125, BiasFor(way, bias))});
+  };
+  const Candidate candidates[] = {
+      {"panels", [&] { run(WindowsWay::kPanels); }},
+      {"tiles", [&] { run(WindowsWay::kTiles); }},
+  };
+  return Fastest(
+      c10::str("window_attention_", type == at::kFloat ? "fp32" : "bf16", "_n", side * side),
+      candidates);
+}
+
 // The workspace of the largest of the jobs.
 class WindowsLayout {
  public:
@@ -35,6 +83,12 @@ class WindowsLayout {
     }
     const int64_t dim = jobs.front().dim;
     gathered_bytes_ = 4 * tokens * dim * 4;
+    tiles_bytes_ = 0;
+    if (jobs.front().way == WindowsWay::kTiles) {
+      for (const WindowsJob& job : jobs) {
+        tiles_bytes_ = std::max(tiles_bytes_, TilesScratchBytes(TilesJobOf(job)));
+      }
+    }
     logits_ = layout_.Take((tokens + 1) * width);
     query_ = layout_.Take(dim * width);
     output_ = layout_.Take(dim * width);
@@ -43,29 +97,36 @@ class WindowsLayout {
     value_ = layout_.Take((tokens + 1) * dim);
     parts_ = layout_.Take(tokens + width);
     gathered_ = layout_.Take(gathered_bytes_ / 4);
+    masked_bias_ = layout_.Take(tiles_bytes_ > 0 ? tokens * tokens : 0);
+    tiles_ = layout_.Take(tiles_bytes_ / 4);
   }
 
   const ScratchLayout& layout() const { return layout_; }
 
   WindowsScratch At(float* base) const {
-    return {
-        base + logits_, base + query_, base + output_, base + row_factors_,
-        base + key_,    base + value_, base + parts_,  reinterpret_cast<char*>(base + gathered_)};
+    return {base + logits_,      base + query_,
+            base + output_,      base + row_factors_,
+            base + key_,         base + value_,
+            base + parts_,       reinterpret_cast<char*>(base + gathered_),
+            base + masked_bias_, reinterpret_cast<char*>(base + tiles_)};
   }
 
  private:
   ScratchLayout layout_;
-  int64_t gathered_bytes_;
-  int64_t logits_, query_, output_, row_factors_, key_, value_, parts_, gathered_;
+  int64_t gathered_bytes_, tiles_bytes_;
+  int64_t logits_, query_, output_, row_factors_, key_, value_, parts_, gathered_, masked_bias_,
+      tiles_;
 };
 
 }  // namespace
 
-WindowsJob MakeWindowsJob(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                          const at::Tensor& output, int64_t first_head, int64_t heads,
-                          std::array<int64_t, 2> window, std::array<int64_t, 2> shift, double scale,
-                          const std::optional<at::Tensor>& transposed_bias) {
+WindowsJob MakeWindowsJob(WindowsWay way, const at::Tensor& query, const at::Tensor& key,
+                          const at::Tensor& value, const at::Tensor& output, int64_t first_head,
+                          int64_t heads, std::array<int64_t, 2> window,
+                          std::array<int64_t, 2> shift, double scale,
+                          const std::optional<at::Tensor>& bias) {
   WindowsJob job{};
+  job.way = way;
   job.arithmetic = ChooseArithmetic(query, output, query.size(4));
   job.query = PlacesOf(query, first_head);
   job.key = PlacesOf(key, first_head);
@@ -79,23 +140,44 @@ WindowsJob MakeWindowsJob(const at::Tensor& query, const at::Tensor& key, const 
   job.window = window;
   job.shift = shift;
   job.windows = {(job.height + window[0] - 1) / window[0], (job.width + window[1] - 1) / window[1]};
-  if (transposed_bias) {
-    job.bias = transposed_bias->const_data_ptr<float>();
-    job.bias_head = transposed_bias->stride(0);
-    job.bias_key = transposed_bias->stride(1);
+  if (bias) {
+    job.bias = bias->const_data_ptr<float>();
+    job.bias_head = bias->stride(0);
+    job.bias_row = bias->stride(1);
   }
   job.scale = static_cast<float>(scale);
   job.block_width = BlockWidth(job.arithmetic);
   return job;
 }
 
-std::optional<at::Tensor> TransposedBias(const std::optional<at::Tensor>& bias) {
+std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor>& bias) {
   if (!bias) return std::nullopt;
+  if (way == WindowsWay::kTiles) return bias->contiguous();
   const int64_t lanes = LanesNow();
   const int64_t queries = bias->size(1);
   return at::constant_pad_nd(bias->transpose(1, 2),
                              {0, (queries + lanes - 1) / lanes * lanes - queries})
       .contiguous();
+}
+
+WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim) {
+  const Arithmetic arithmetic = type == at::kFloat ? Arithmetic::kFp32 : Arithmetic::kWidenedBf16;
+  if (!HasTiles() || !TakesTiles(TilesJob(arithmetic, tokens, dim))) return WindowsWay::kPanels;
+  size_t question = 0;
+  while (question + 1 < kSidesOfQuestions.size() &&
+         tokens > kSidesOfQuestions[question] * kSidesOfQuestions[question]) {
+    ++question;
+  }
+  static AskedOnce<kSidesOfQuestions.size()> of_fp32, of_bf16;
+  return kWays[(type == at::kFloat ? of_fp32 : of_bf16).Answer(question, [&] {
+    return Ask(type, kSidesOfQuestions[question]);
+  })];
+}
+
+TokenSetsJob TilesJobOf(const WindowsJob& job) {
+  TokenSetsJob tiles = TilesJob(job.arithmetic, job.tokens(), job.dim);
+  tiles.scale = job.scale;
+  return tiles;
 }
 
 void AttendWindows(const std::vector<WindowsJob>& jobs) {
@@ -117,6 +199,8 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
   // Windows of several sizes cost differently: each thread takes the next ones when it has time.
   std::atomic<int64_t> next{0};
   at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+    std::optional<simd::AmxTiles> tiles;
+    if (jobs.front().way == WindowsWay::kTiles) tiles.emplace();
     for (int64_t thread = begin; thread < end; ++thread) {
       const WindowsScratch scratch = parts.At(base + thread * parts.layout().floats());
       for (int64_t first; (first = next.fetch_add(chunk)) < tasks;) {
@@ -127,7 +211,7 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
           AttendWindow(*job, scratch, task);
         }
       }
-      ReleaseWindows(jobs.front());
+      if (!tiles) ReleaseWindows(jobs.front());
     }
   });
 }

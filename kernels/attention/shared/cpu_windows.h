@@ -2,7 +2,8 @@
 // criss-cross attention share.
 //
 // A window's tokens are gathered, where they do not lie at one stride (rows, columns and whole maps
-// do), attended as a panel (cpu_panels.h) and scattered. cpu_windows.cc knows tensors and threads;
+// do), attended as a panel (cpu_panels.h) or on AMX's tiles (cpu_tiles.h), and scattered.
+// cpu_windows.cc knows tensors and threads;
 // cpu_windows_panel.cc, compiled once per instruction set, knows only memory.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "kernels/attention/shared/cpu_panels.h"
+#include "kernels/attention/shared/cpu_token_sets.h"
 
 namespace fovea::kernels::attend {
 
@@ -40,6 +42,12 @@ enum class Outcome {
   kMerged,   // with the partial softmax, and that to the output
 };
 
+// How windows are attended.
+enum class WindowsWay {
+  kPanels,
+  kTiles,  // where HasTiles(): what is kWritten and sees itself
+};
+
 // The windows of some heads, in one call.
 struct WindowsJob {
   Arithmetic arithmetic;
@@ -48,15 +56,17 @@ struct WindowsJob {
   std::array<int64_t, 2> window;  // (h, w)
   std::array<int64_t, 2> shift;
   std::array<int64_t, 2> windows;  // how many along each axis; the last may be padded
-  // Transposed: query i and key j of head n at bias[n * bias_head + j * bias_key + i]; null: none.
+  // As BiasFor has it: query i and key j of head n at bias[n * bias_head + j * bias_row + i], for
+  // tiles at [n * bias_head + i * bias_row + j]; null: none.
   const float* bias = nullptr;
   int64_t bias_head = 0;
-  int64_t bias_key = 0;
+  int64_t bias_row = 0;
   const void* pad_key = nullptr;  // [heads, dim] at padded places; null: zeros
   const void* pad_value = nullptr;
   int64_t pad_key_head = 0;
   int64_t pad_value_head = 0;
   float scale;
+  WindowsWay way;
   int64_t block_width;  // rows a panel may have
   bool sees_itself = true;
   Outcome outcome = Outcome::kWritten;
@@ -76,22 +86,36 @@ struct WindowsScratch {
   float* value;        // widened, or transposed
   float* parts;        // [tokens rounded up to vectors]: Swin's slice of each token
   char* gathered;      // query, key, value and output of a window, [tokens, dim] each
+  float* masked_bias;  // kTiles: [tokens, tokens]
+  char* tiles;         // kTiles: cpu_tiles.h's
 };
 
-// Heads [first_head, first_head + heads) of the maps. `bias`: fp32 [heads, tokens, tokens]
-// transposed by TransposedBias. The tensors must outlive the job.
-WindowsJob MakeWindowsJob(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                          const at::Tensor& output, int64_t first_head, int64_t heads,
-                          std::array<int64_t, 2> window, std::array<int64_t, 2> shift, double scale,
-                          const std::optional<at::Tensor>& transposed_bias);
+// The faster one for tensors of this type and windows of so many tokens, of `dim` channels a head
+// (kernels/choice, the questions "window_attention_fp32_n64", "_n256" and those of bf16: "panels"
+// or "tiles"); panels for what tiles do not take. Each is asked once, but under FOVEA_CHOOSE in
+// every call.
+WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim);
 
-// fp32 [heads, queries, keys] to [heads, keys, queries rounded up to vectors].
-std::optional<at::Tensor> TransposedBias(const std::optional<at::Tensor>& bias);
+// Heads [first_head, first_head + heads) of the maps. `bias`: BiasFor of that way. The tensors must
+// outlive the job.
+WindowsJob MakeWindowsJob(WindowsWay way, const at::Tensor& query, const at::Tensor& key,
+                          const at::Tensor& value, const at::Tensor& output, int64_t first_head,
+                          int64_t heads, std::array<int64_t, 2> window,
+                          std::array<int64_t, 2> shift, double scale,
+                          const std::optional<at::Tensor>& bias);
 
-// Attends every window of every job, from ATen's threads; jobs are independent of each other.
+// fp32 [heads, queries, keys] as a job takes it: for panels [heads, keys, queries rounded up to
+// vectors].
+std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor>& bias);
+
+// Attends every window of every job, from ATen's threads; jobs are independent of each other, and
+// go the same way.
 void AttendWindows(const std::vector<WindowsJob>& jobs);
 
-// One task: a window of a head of an image.
+// One of a job's windows, kTiles, as a call of cpu_tiles.h's whose rows are not known yet.
+TokenSetsJob TilesJobOf(const WindowsJob& job);
+
+// One task: a window of a head of an image. By tiles within simd::AmxTiles.
 void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t task);
 
 // To be called by a thread after its last AttendWindow.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_windows.h"
 #include "kernels/simd/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -24,6 +25,7 @@ using attend::Outcome;
 using attend::Places;
 using attend::WindowsJob;
 using attend::WindowsScratch;
+using attend::WindowsWay;
 
 // Which window of which head of which image.
 struct Window {
@@ -80,6 +82,18 @@ void ForTokens(const WindowsJob& job, const Window& window, const Visit& visit) 
   }
 }
 
+// A token's channels: too few for a call of memcpy.
+HWY_INLINE void CopyToken(const char* from, int64_t bytes, char* to) {
+  const hn::ScalableTag<uint8_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= bytes; i += lanes) {
+    hn::StoreU(hn::LoadU(d, reinterpret_cast<const uint8_t*>(from + i)), d,
+               reinterpret_cast<uint8_t*>(to + i));
+  }
+  if (i < bytes) std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
+}
+
 struct TokenRows {
   char* data;
   int64_t stride;  // elements
@@ -96,7 +110,7 @@ TokenRows TakeTokens(const WindowsJob& job, const Places& map, const Window& win
   const int64_t bytes = job.dim * ElementBytes(job);
   ForTokens(job, window, [&](int64_t i, int64_t y, int64_t x) HWY_ATTR {
     if (y < job.height && x < job.width) {
-      std::memcpy(to + i * bytes, PlaceOf(job, map, window, y, x), bytes);
+      CopyToken(PlaceOf(job, map, window, y, x), bytes, to + i * bytes);
     } else if (pad != nullptr) {
       std::memcpy(to + i * bytes, pad, bytes);
     } else {
@@ -110,7 +124,7 @@ void ScatterOutput(const WindowsJob& job, const Window& window, const char* from
   const int64_t bytes = job.dim * ElementBytes(job);
   ForTokens(job, window, [&](int64_t i, int64_t y, int64_t x) HWY_ATTR {
     if (y < job.height && x < job.width) {
-      std::memcpy(PlaceOf(job, job.output, window, y, x), from + i * bytes, bytes);
+      CopyToken(from + i * bytes, bytes, PlaceOf(job, job.output, window, y, x));
     }
   });
 }
@@ -211,6 +225,39 @@ void AttendPartially(const WindowsJob& job, const Window& window, const Panel& p
   }
 }
 
+// Of a window's tokens.
+struct WindowRows {
+  TokenRows query, key, value, output;
+};
+
+void AttendByTiles(const WindowsJob& job, const Window& window, const WindowsScratch& scratch,
+                   const WindowRows& rows, bool has_parts) {
+  const int64_t tokens = job.tokens();
+  const auto as_set = [](const TokenRows& of) { return attend::Rows{of.data, 0, 0, of.stride}; };
+  attend::TokenSetsJob tiles = attend::TilesJobOf(job);
+  tiles.query = as_set(rows.query);
+  tiles.key = as_set(rows.key);
+  tiles.value = as_set(rows.value);
+  tiles.output = as_set(rows.output);
+  tiles.bias_key = 1;
+  if (job.bias != nullptr) {
+    tiles.bias = job.bias + window.head * job.bias_head;
+    tiles.bias_query = job.bias_row;
+  }
+  if (has_parts) {
+    for (int64_t i = 0; i < tokens; ++i) {
+      float* const masked = scratch.masked_bias + i * tokens;
+      for (int64_t j = 0; j < tokens; ++j) {
+        const float bias = tiles.bias != nullptr ? tiles.bias[i * tiles.bias_query + j] : 0;
+        masked[j] = scratch.parts[i] == scratch.parts[j] ? bias : -kInfinity;
+      }
+    }
+    tiles.bias = scratch.masked_bias;
+    tiles.bias_query = tokens;
+  }
+  attend::AttendOnTiles(tiles, scratch.tiles, 0, tiles.blocks);
+}
+
 }  // namespace
 
 void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t task) {
@@ -228,6 +275,11 @@ void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t 
   const TokenRows output = in_place ? TakeTokens(job, job.output, window, nullptr, nullptr)
                                     : TokenRows{scratch.gathered + 3 * bytes, job.dim};
   const bool has_parts = TakeParts(job, window, scratch.parts);
+  if (job.way == WindowsWay::kTiles) {
+    AttendByTiles(job, window, scratch, {query, key, value, output}, has_parts);
+    if (!in_place) ScatterOutput(job, window, output.data);
+    return;
+  }
 
   Panel panel{};
   panel.arithmetic = job.arithmetic;
@@ -252,7 +304,7 @@ void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t 
     if (!job.sees_itself) terms.itself = block.first;
     if (job.bias != nullptr) {
       terms.bias = job.bias + window.head * job.bias_head + block.first;
-      terms.bias_stride = job.bias_key;
+      terms.bias_stride = job.bias_row;
     }
     if (has_parts) {
       terms.query_part = scratch.parts + block.first;

@@ -1,17 +1,17 @@
 // Queries, keys and values as AMX's tiles multiply them, and weights: bf16, or fp32 in three bf16
 // parts. Compiled once per instruction set.
-#if defined(FOVEA_KERNELS_DENSE_CPU_TILE_OPERANDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FOVEA_KERNELS_DENSE_CPU_TILE_OPERANDS_INL_H_
-#undef FOVEA_KERNELS_DENSE_CPU_TILE_OPERANDS_INL_H_
+#if defined(FOVEA_KERNELS_ATTENTION_CPU_TILE_OPERANDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_KERNELS_ATTENTION_CPU_TILE_OPERANDS_INL_H_
+#undef FOVEA_KERNELS_ATTENTION_CPU_TILE_OPERANDS_INL_H_
 #else
-#define FOVEA_KERNELS_DENSE_CPU_TILE_OPERANDS_INL_H_
+#define FOVEA_KERNELS_ATTENTION_CPU_TILE_OPERANDS_INL_H_
 #endif
 
 #include <hwy/highway.h>
 
 #include <cstdint>
 
-#include "kernels/attention/dense_attention/cpu_tiles_layout.h"
+#include "kernels/attention/shared/cpu_tiles_layout.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
 #include "kernels/simd/targets.h"

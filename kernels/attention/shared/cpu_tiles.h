@@ -1,10 +1,13 @@
-// Dense attention on AMX's tiles, as raw memory: bf16, and fp32 as sums of three bf16.
+// Softmax attention to all keys on AMX's tiles, as raw memory: bf16, and fp32 as sums of three bf16.
 #pragma once
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
 
 namespace fovea::kernels::attend {
+
+// Whether this processor has what it takes. Asks the system for it the first time.
+bool HasTiles();
 
 // Whether this file takes a call: one whose keys and values fit the second cache in its form, some
 // 1,500 of 64 channels in fp32 and 3,500 in bf16, and whose bias has the keys of a query one after

@@ -1,4 +1,4 @@
-// Dense attention on AMX's tiles, a block of 32 queries of a head at a time.
+// Attention on AMX's tiles, a block of 32 queries of a head at a time.
 //
 // Queries are rows as they lie; a head's keys are transposed and its values paired once, as the
 // tiles' columns. The logits of a block and all keys are rows of fp32. While a tile of them is
@@ -6,22 +6,23 @@
 // are made. fp32 is multiplied as the sum of three bf16, six of whose nine products are taken
 // (kernels/linear/README.md), the small ones first: what is added to them later rounds them no
 // more.
-#include "kernels/attention/dense_attention/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_tiles.h"
 
 #include <cstdint>
 #include <limits>
 
 #include "kernels/simd/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/dense_attention/cpu_tiles.cc"
+#define HWY_TARGET_INCLUDE "kernels/attention/shared/cpu_tiles.cc"
 // Before <hwy/highway.h>: compiles this file once per target.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention/dense_attention/cpu_tile_operands-inl.h"
+#include "kernels/attention/shared/cpu_tile_operands-inl.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
 #include "kernels/simd/amx.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
 #if FOVEA_SIMD_TARGET
@@ -483,6 +484,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace fovea::kernels::attend {
+
+bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
 
 bool TakesTiles(const TokenSetsJob& job) {
   // What a thread reads again for each block stays in its second cache.

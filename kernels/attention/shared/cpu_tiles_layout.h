@@ -1,4 +1,4 @@
-// Where what a thread needs for dense attention on AMX's tiles lies in its scratch.
+// Where what a thread needs for attention on AMX's tiles lies in its scratch.
 #pragma once
 #include <cstdint>
 
