@@ -1,6 +1,7 @@
 #include "kernels/memory/cpu_allocator.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -76,6 +77,12 @@ void CpuAllocator::FreeRaw(void* address) {
 void AdviseHugePages(void* begin, size_t bytes) {
   // Advice: whether it is taken shows in time alone.
   madvise(begin, bytes, MADV_HUGEPAGE);
+}
+
+void GiveFreeMemoryBack() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 void InstallCpuAllocator() { Installed(); }

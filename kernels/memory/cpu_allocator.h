@@ -24,6 +24,11 @@ void InstallCpuAllocator();
 // As the allocator that InstallCpuAllocator has found, but for the huge pages.
 c10::DataPtr AllocateOrdinary(size_t bytes);
 
+// Has malloc give back to the system what it keeps for allocations to come. Takes milliseconds, in
+// which other threads may wait for malloc. To be called when what was allocated will not be again:
+// once a model is ready.
+void GiveFreeMemoryBack();
+
 // Answers allocations of one thread, of more than no bytes.
 class AllocationSource {
  public:

@@ -160,6 +160,9 @@ void PassArena::Scope::Complete() {
   planned.plan = PlanPass(recording_->blocks);  // closed: only this thread looks at it
   planned.record = false;
   arena_.blocks_ += planned.plan.places.size();
+  // What the recorded pass had of malloc is in the slab from now on. Of passes that find room in
+  // the slab there is, it keeps no more than of the largest.
+  if (planned.plan.bytes > arena_.memory_->bytes()) GiveFreeMemoryBack();
 }
 
 int64_t PassArena::Scope::gap_bytes() const {
