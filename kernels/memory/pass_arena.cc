@@ -90,9 +90,7 @@ PassArena::~PassArena() = default;
 
 PassArena::Key PassArena::KeyOf(const at::Tensor& input) {
   Key key = {at::get_num_threads(), static_cast<int64_t>(input.scalar_type())};
-  TORCH_CHECK(input.dim() + 2 <= static_cast<int64_t>(key.size()), "the input of a pass has ",
-              input.dim(), " dimensions");
-  std::ranges::copy(input.sizes(), key.begin() + 2);
+  key.insert(key.end(), input.sizes().begin(), input.sizes().end());
   return key;
 }
 

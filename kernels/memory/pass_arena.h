@@ -15,11 +15,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "kernels/memory/cpu_allocator.h"
 #include "kernels/memory/pass_memory.h"
@@ -94,7 +94,7 @@ class PassArena {
 
  private:
   // Threads, element type, sizes.
-  using Key = std::array<int64_t, 6>;
+  using Key = std::vector<int64_t>;
   static Key KeyOf(const at::Tensor& input);
   PlannedPass& Find(const at::Tensor& input);
   void MakeRoom();

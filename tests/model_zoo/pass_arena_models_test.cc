@@ -1,5 +1,5 @@
-// Row 19: that a warm pass of a model allocates nothing but its results, and that models in an
-// arena answer as without.
+// That a warm pass of a model allocates nothing but its outputs, and that models in an arena answer
+// as without.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ class ModelInArenaTest : public ::testing::TestWithParam<Tried> {
 };
 
 // Counted is what LibTorch's allocator is asked for, on any thread, from the pixels to the outputs.
-TEST_P(ModelInArenaTest, Row19AWarmPassAllocatesItsOutputsAlone) {
+TEST_P(ModelInArenaTest, AWarmPassAllocatesItsOutputsAlone) {
   const at::Tensor pixels = Pixels(2);
   // A first one makes what later ones use, and is recorded as it is.
   for (int i = 0; i < 3; ++i) InArena(pixels);
