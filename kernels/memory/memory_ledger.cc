@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "kernels/memory/cpu_allocator.h"
+
 namespace fovea::kernels {
 namespace {
 
@@ -47,11 +49,14 @@ int64_t MemoryLedger::live_bytes() const { return state_->observer->live(); }
 int64_t MemoryLedger::peak_bytes() const { return state_->observer->peak(); }
 
 struct UncountedMemory::Guard {
+  ~Guard() { ExchangeThreadSource(source); }
+
   struct Nobody final : c10::MemoryReportingInfoBase {
     void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
     bool memoryProfilingEnabled() const override { return false; }
   };
   c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, std::make_shared<Nobody>()};
+  AllocationSource* const source = ExchangeThreadSource(nullptr);
 };
 
 UncountedMemory::UncountedMemory() : guard_(std::make_unique<Guard>()) {}

@@ -32,8 +32,8 @@ class MemoryLedger {
   std::unique_ptr<State> state_;
 };
 
-// While one lives, what its thread allocates and frees is no pass's: no ledger counts it. For who
-// measures in the middle of a pass.
+// While one lives, what its thread allocates and frees is no pass's: no ledger counts it, and no
+// arena records it. For who measures in the middle of a pass.
 class UncountedMemory {
  public:
   UncountedMemory();

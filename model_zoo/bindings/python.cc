@@ -3,9 +3,11 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "kernels/memory/pass_arena.h"
 #include "model_zoo/attention/registry/attentions.h"
 #include "model_zoo/bindings/contexts.h"
 #include "model_zoo/bindings/json.h"
@@ -32,12 +34,19 @@ class PythonModel final : public torch::CustomClassHolder {
     model_ = LoadModel(parsed);
     if (prepared) {
       model_->Prepare(c10::Device(device), parsed.precision);
+      if (c10::Device(device).is_cpu()) arena_ = std::make_unique<kernels::PassArena>();
     }
   }
 
+  // In the model's arena, as a lane of the server runs it. Threads that find it taken do without.
   std::vector<at::Tensor> Run(const at::Tensor& input) const {
     ForwardContext context;
-    return model_->Run(input, context);
+    const std::unique_lock in_arena(arena_mutex_, std::try_to_lock);
+    if (arena_ == nullptr || !in_arena) return model_->Run(input, context);
+    kernels::PassArena::Scope pass(*arena_, input);
+    std::vector<at::Tensor> outputs = model_->Run(input, context);
+    pass.Complete();
+    return outputs;
   }
 
   // Of pictures that do not fill the input: `contents` is [height, width] of each, from its upper
@@ -76,6 +85,8 @@ class PythonModel final : public torch::CustomClassHolder {
 
  private:
   std::unique_ptr<Model> model_;
+  mutable std::mutex arena_mutex_;
+  std::unique_ptr<kernels::PassArena> arena_;  // null: not prepared, or not for the CPU
 };
 
 std::vector<at::Tensor> RunDescription(const std::string& description, const at::Tensor& input) {

@@ -28,8 +28,9 @@ struct PassProfile {
   double Lost() const { return 1 - by_one_thread.count() / (threads * unwatched.count()); }
 };
 
-// Of a prepared model, on ATen's threads: the medians of so many passes, after two that do not
-// count. While passes are watched each operator takes about a microsecond more.
+// Of a prepared model, on ATen's threads, in an arena as served: the medians of so many passes,
+// after those that make what later ones use. While passes are watched each operator takes about a
+// microsecond more.
 PassProfile ProfilePass(const Model& model, const at::Tensor& pixels, int passes);
 
 }  // namespace fovea::models

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/memory/cpu_allocator.h"
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/heads/headed_backbone.h"
 #include "model_zoo/layers/linear.h"
@@ -279,6 +280,7 @@ std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description,
 
 std::unique_ptr<Model> LoadModel(const ModelDescription& description,
                                  std::span<const HeadEntry> heads) {
+  kernels::InstallCpuAllocator();
   return std::make_unique<ZooModel>(description, heads);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/memory/cpu_allocator.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
 #include "server/executor/batch_executor.h"
@@ -199,6 +200,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
       device_bytes_[shape_key] = model_->weight_bytes() + peak;
       peak_activation_bytes_ = std::max(peak_activation_bytes_, peak);
     }
+    kernels::GiveFreeMemoryBack();  // of the file, of unpacked weights, of recorded passes
   }));
   FOVEA_RETURN_IF_ERROR(healthy);
   FOVEA_RETURN_IF_ERROR(fits);

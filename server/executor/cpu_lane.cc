@@ -4,12 +4,18 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/check.h"
 #include "kernels/memory/memory_ledger.h"
+#include "kernels/memory/pass_arena.h"
+#include "kernels/memory/pass_memory.h"
 #include "model_zoo/model.h"
 #include "server/executor/intra_op_threads.h"
 #include "server/executor/pixel_copy.h"
@@ -17,14 +23,41 @@
 namespace fovea {
 namespace {
 
+// What the passes of a model's lanes share, until none of their threads has anything to run: a
+// model that is not asked then holds no more than its weights and inputs. Thread-safe.
+class LanesMemory {
+ public:
+  explicit LanesMemory(int lanes) : lanes_(static_cast<size_t>(lanes)) {}
+
+  const std::shared_ptr<kernels::PassMemory>& memory() const { return memory_; }
+
+  void BeginPass() {
+    const std::lock_guard lock(mutex_);
+    idle_.erase(std::this_thread::get_id());
+  }
+  void IdleThread() {
+    const std::lock_guard lock(mutex_);
+    idle_.insert(std::this_thread::get_id());
+    if (idle_.size() >= lanes_) memory_->GiveBack();
+  }
+
+ private:
+  const size_t lanes_;
+  const std::shared_ptr<kernels::PassMemory> memory_ = std::make_shared<kernels::PassMemory>();
+  std::mutex mutex_;
+  std::set<std::thread::id> idle_;
+};
+
 // The input buffer is kept from batch to batch: allocating it anew would fault its pages in every
 // time.
 class CpuLane final : public Lane {
  public:
   CpuLane(const models::Model& model, const models::Preprocessing& preprocessing,
-          int max_batch_size, const IntraOpThreads& intra_op_threads)
+          int max_batch_size, const IntraOpThreads& intra_op_threads, LanesMemory& memory)
       : model_(model),
         intra_op_threads_(intra_op_threads),
+        memory_(memory),
+        arena_(memory.memory()),
         pixels_(preprocessing),
         buffer_(Buffer(model.info(), max_batch_size)),
         inputs_(Inputs(model.info(), max_batch_size, buffer_)) {}
@@ -47,9 +80,13 @@ class CpuLane final : public Lane {
     const at::Tensor input = inputs_.at(batch.shape_key).narrow(0, 0, batch.images);
     intra_op_threads_.Begin(batch.threads);
     const absl::Cleanup end = [&] { intra_op_threads_.End(batch.threads); };
+    memory_.BeginPass();
     kernels::MemoryLedger ledger;
+    kernels::PassArena::Scope scope(arena_, input);
     Pass pass{.outputs = model_.RunBatch(input, context)};
-    pass.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
+    if (!pass.outputs.empty()) scope.Complete();
+    pass.peak_bytes =
+        ledger.peak_bytes() + scope.gap_bytes() + static_cast<int64_t>(input.nbytes());
     return pass;
   }
 
@@ -82,6 +119,8 @@ class CpuLane final : public Lane {
 
   const models::Model& model_;
   const IntraOpThreads& intra_op_threads_;
+  LanesMemory& memory_;
+  kernels::PassArena arena_;
   const PixelCopy pixels_;
   const at::Tensor buffer_;
   const std::vector<at::Tensor> inputs_;  // by shape key, in the buffer
@@ -90,7 +129,9 @@ class CpuLane final : public Lane {
 class CpuDevice final : public LaneDevice {
  public:
   explicit CpuDevice(const CpuLaneOptions& options)
-      : options_(options), intra_op_threads_(options.threads_per_batch, options.lanes) {}
+      : options_(options),
+        intra_op_threads_(options.threads_per_batch, options.lanes),
+        memory_(options.lanes) {}
 
   std::string_view name() const override { return "CPU"; }
 
@@ -101,7 +142,8 @@ class CpuDevice final : public LaneDevice {
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                  const models::Preprocessing& preprocessing,
                                  int max_batch_size) const override {
-    return std::make_unique<CpuLane>(model, preprocessing, max_batch_size, intra_op_threads_);
+    return std::make_unique<CpuLane>(model, preprocessing, max_batch_size, intra_op_threads_,
+                                     memory_);
   }
 
   std::vector<int> WarmUpSizes(int max_batch_size) const override {
@@ -121,12 +163,16 @@ class CpuDevice final : public LaneDevice {
   }
 
   void EnterThread() const override { intra_op_threads_.Enter(); }
-  void IdleThread() const override { intra_op_threads_.Idle(); }
+  void IdleThread() const override {
+    intra_op_threads_.Idle();
+    memory_.IdleThread();
+  }
   void LeaveThread() const override { IntraOpThreads::Leave(); }
 
  private:
   const CpuLaneOptions options_;
   const IntraOpThreads intra_op_threads_;
+  mutable LanesMemory memory_;
 };
 
 }  // namespace

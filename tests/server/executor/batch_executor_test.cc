@@ -111,12 +111,12 @@ TEST_F(BatchExecutorTest, TheLargestShapeHasToFitTheMemory) {
   const auto create = [](std::vector<models::ImageSize> further) {
     return BatchExecutor::CreateWithModel(
                std::make_unique<SummingModel>(1024, std::move(further)), {.max_batch_size = 1024},
-               MakeCpuDevice({.available_memory = [] { return 2 * 1024 * kNumbers * 4; }}),
+               MakeCpuDevice({.available_memory = [] { return 100 * 1024 * kNumbers * 4; }}),
                SteadyClock(), nullptr)
         .status();
   };
   EXPECT_TRUE(create({}).ok()) << create({});
-  EXPECT_EQ(ReasonOf(create({{kSide, 3 * kSide}})), "model.too_large");
+  EXPECT_EQ(ReasonOf(create({{kSide, 100 * kSide}})), "model.too_large");
 }
 
 // So the times of one model are not those of two.
@@ -244,13 +244,17 @@ TEST_F(BatchExecutorTest, Row39BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyA
 }
 
 TEST_F(BatchExecutorTest, BatchesThatShareTheThreadsAreNoMoreImagesThanOneOnAll) {
-  // Lanes with room for 1024, 768, 512 and 256 images. What a pass holds besides is less than they.
+  // Lanes with room for 1024, 768, 512 and 256 images, of so many pixels that what a pass holds
+  // besides is less than they.
+  constexpr int64_t kLonger = 100;
   const LaneArrangement lanes{.lanes = 4, .threads_per_batch = {1, 2, 4}};
-  const int64_t inputs = 2'560 * kNumbers * sizeof(float);
-  const int64_t four_full_inputs = 4'096 * kNumbers * sizeof(float);
+  const int64_t image = kLonger * kNumbers * sizeof(float);
+  const int64_t inputs = 2'560 * image, four_full_inputs = 4'096 * image;
   for (const int64_t available : {inputs - 1, four_full_inputs - 1}) {
     const auto executor = BatchExecutor::CreateWithModel(
-        std::make_unique<SummingModel>(2'000), {.max_batch_size = 1024, .arrangement = lanes},
+        std::make_unique<SummingModel>(2'000,
+                                       std::vector<models::ImageSize>{{kSide, kLonger * kSide}}),
+        {.max_batch_size = 1024, .arrangement = lanes},
         MakeCpuDevice({.threads = 4,
                        .lanes = 4,
                        .threads_per_batch = lanes.threads_per_batch,
