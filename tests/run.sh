@@ -13,8 +13,10 @@ preset=${PRESET:-release}
 [ -z "$full" ] || export FOVEA_FUZZ_SEED=$((SRANDOM * 65536)) FOVEA_FUZZ_CASES=100000
 
 unit_tests() { ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" -L unit; }
+# Each file in one process, as files share servers.
 python_tests() {
-  FOVEA_BUILD=build/$preset .venv/bin/python -m pytest -q tests -p no:cacheprovider ${full:+--full}
+  FOVEA_BUILD=build/$preset .venv/bin/python -m pytest -q tests -p no:cacheprovider -n "$(nproc)" --dist loadfile \
+    ${full:+--full}
 }
 
 part "set-up" deploy/setup/setup.sh test || report
