@@ -34,11 +34,10 @@ def test_says_which_error_conversion_ended_with(
             raise RuntimeError("cannot fuse\nat line 3")
 
     run_contender(monkeypatch, load)
-    said = json.loads(capsys.readouterr().out)
-    assert said == {
-        "library": "IPEX",
-        "not_converted": "RuntimeError: cannot fuse",
-    }
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"library": "IPEX"},
+        {"not_converted": "RuntimeError: cannot fuse"},
+    ]
 
 
 def test_an_error_before_conversion_ends_the_contender(
@@ -49,6 +48,42 @@ def test_an_error_before_conversion_ends_the_contender(
 
     with pytest.raises(RuntimeError, match="no such model"):
         run_contender(monkeypatch, load)
+
+
+def contender_that(
+    ends: str, library: str, monkeypatch: pytest.MonkeyPatch, folder: pathlib.Path
+) -> models.Contender:
+    """One that is there, and then runs the lines of Python."""
+    (folder / "contender.py").write_text(
+        f"""import os\nprint('{{"library": "it"}}', flush=True)\n{ends}"""
+    )
+    monkeypatch.setattr(models, "HERE", folder)
+    monkeypatch.setattr(models, "python_of", lambda _: sys.executable)
+    return models.Contender(library, "pit_b_224", "BF16", folder, threads=1)
+
+
+def test_a_vendors_crash_in_conversion_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    crash = "os.kill(os.getpid(), 8)"
+    crashed = contender_that(crash, "zentorch", monkeypatch, tmp_path)
+    assert crashed.not_converted == "its process ended by SIGFPE"
+    crashed.end()
+
+
+@pytest.mark.parametrize(
+    ("ends", "library"),
+    [
+        ("os.kill(os.getpid(), 8)", "openvino"),
+        ("os.kill(os.getpid(), 9)", "zentorch"),
+        ("raise ValueError", "zentorch"),
+    ],
+)
+def test_any_other_end_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, ends: str, library: str
+) -> None:
+    with pytest.raises(EOFError, match="ended"):
+        contender_that(ends, library, monkeypatch, tmp_path)
 
 
 def test_a_row_has_a_dash_and_a_note(

@@ -2,9 +2,9 @@
 
     python tests/bench/models/contender.py ours deit_tiny_patch16_224 FP32 8 --threads 2
 
-Says what it is in a line of JSON. Then, for each line of its input, a number of passes, answers with their milliseconds
-and with the most bytes that the process has held since the model was there, above what it held before. Where a vendor's
-library does not take the model, says so in that line, with the error, and ends.
+Says what it is in a line of JSON, and in another when the model has run, or that a vendor's library does not take it,
+with the error; then it ends. For each line of its input, a number of passes, answers with their milliseconds and with
+the most bytes that the process has held since the model was there, above what it held before.
 """
 
 from __future__ import annotations
@@ -209,15 +209,16 @@ def main() -> None:
     parser.add_argument("--converted", type=pathlib.Path)
     options = parser.parse_args()
     name, load = LIBRARIES[options.library](options)
+    print(json.dumps({"library": name}), flush=True)
     before = held("VmRSS")
     try:
         run = load()
     except NotConvertedError as error:
-        print(json.dumps({"library": name, "not_converted": str(error)}))
+        print(json.dumps({"not_converted": str(error)}))
         return
     run()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM from now on
-    print(json.dumps({"library": name}), flush=True)
+    print(json.dumps({"not_converted": ""}), flush=True)
     for line in sys.stdin:
         milliseconds = []
         for _ in range(int(line)):

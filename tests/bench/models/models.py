@@ -19,6 +19,7 @@ import datetime
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -63,6 +64,9 @@ BATCHES = [1, 8]
 # A turn lasts so long at least; its first pass does not count.
 TURN_MS = 150
 
+# Signals of native code that goes wrong, not those by which others end a process.
+CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
+
 
 def python_of(library: str) -> pathlib.Path:
     """Of the environment that the library is in."""
@@ -100,9 +104,8 @@ class Contender:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        answer = self._answer()
-        self.name = answer["library"]
-        self.not_converted = answer.get("not_converted", "")
+        self.name = self._answer()["library"]
+        self.not_converted = self._conversion(library in OF_VENDORS.values())
         if self.not_converted:
             return
         self.peak_mib = 0.0
@@ -119,6 +122,16 @@ class Contender:
         self.process.stdin.close()
         self.process.wait()
 
+    def _conversion(self, of_vendor: bool) -> str:
+        """Why the library does not take the model; empty where it does. A vendor's may also crash."""
+        try:
+            return self._answer()["not_converted"]
+        except EOFError:
+            crash = -self.process.wait()
+            if not of_vendor or crash not in CRASHES:
+                raise
+            return f"its process ended by {signal.Signals(crash).name}"
+
     def _run(self, passes: int) -> list[float]:
         print(passes, file=self.process.stdin, flush=True)
         answer = self._answer()
@@ -128,7 +141,7 @@ class Contender:
     def _answer(self) -> dict:
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.process.args[2:]} ended: {self.process.wait()}")
+            raise EOFError(f"{self.process.args[2:]} ended: {self.process.wait()}")
         return json.loads(line)
 
 
