@@ -47,6 +47,11 @@ def conversion() -> Iterator[None]:
         raise NotConvertedError(what) from error
 
 
+def compile_in_this_process() -> None:
+    """Before torch is there. Its compiling processes would outlive one that crashes, and keep its output open."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+
+
 def ours(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
     import torch
 
@@ -129,6 +134,7 @@ def onnxruntime(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
 
 def ipex(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
     """As its quick start has it: optimised, then traced and frozen; bf16 by autocast."""
+    compile_in_this_process()
     import torch
 
     # Its quick start asks for it to be right after torch.
@@ -163,6 +169,7 @@ def ipex(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
 
 def zentorch(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
     """As its README and examples have it: a backend of torch.compile, with frozen weights; bf16 by autocast, too."""
+    compile_in_this_process()
     os.environ["TORCHINDUCTOR_FREEZING"] = "1"
     os.environ["ZENDNNL_MATMUL_ALGO"] = "1"  # which its own script sets
     import torch
