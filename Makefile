@@ -96,7 +96,7 @@ capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual t
 	@deploy/setup/build.sh $(PRESET) plan_capacity
 	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(SWEEP)" "$(ARRIVALS)"
 
-bench-models: setup  ## Measure whole models: against PyTorch eager, OpenVINO and ONNX Runtime (make peers), in fp32, bf16 and int8
+bench-models: setup  ## Measure whole models: against PyTorch eager, OpenVINO, ONNX Runtime and the library of the processor's vendor (make peers), in fp32, bf16 and int8
 	@deploy/setup/setup.sh test
 	@deploy/setup/build.sh $(PRESET) fovea_models
 	@.venv/bin/python tests/bench/models/models.py
@@ -117,7 +117,7 @@ bench-attentions: setup  ## Compare the papers' attentions on the bundled models
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea-train
 	@.venv/bin/python tests/bench/comparison/attentions.py --build "$(BUILD)"
 
-peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
+peers:  ## Install what Fovea is measured against (Triton, OpenVINO, the processor's vendor's library), outside the checkout
 	@tests/peers/install.sh
 
 train-demo: setup  ## Train the bundled demo models again (77 minutes on two cores, without static keys)

@@ -42,8 +42,17 @@ def medians(times: list[list[float]]) -> list[float]:
 
 
 def processor() -> str:
+    return _of_processor("model name")
+
+
+def vendor() -> str:
+    """The processor's, as it calls itself: GenuineIntel, AuthenticAMD, ..."""
+    return _of_processor("vendor_id")
+
+
+def _of_processor(field: str) -> str:
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     return next(
-        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        (line.split(":")[1].strip() for line in lines if line.startswith(field)),
         "unknown",
     )

@@ -2,20 +2,24 @@
 
     python tests/bench/models/contender.py ours deit_tiny_patch16_224 FP32 8 --threads 2
 
-Says what it is in a line of JSON. Then, for each line of its input, a number of passes, answers with their milliseconds
-and with the most bytes that the process has held since the model was there, above what it held before.
+Says what it is in a line of JSON, and in another when the model has run, or that a vendor's library does not take it,
+with the error; then it ends. For each line of its input, a number of passes, answers with their milliseconds and with
+the most bytes that the process has held since the model was there, above what it held before.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import re
 import sys
 import time
-from collections.abc import Callable
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 Pass = Callable[[], object]
@@ -25,6 +29,27 @@ def held(field: str) -> int:
     """Bytes, of /proc/self/status: VmRSS now, VmHWM the most since it was reset."""
     status = pathlib.Path("/proc/self/status").read_text()
     return int(re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024
+
+
+class NotConvertedError(Exception):
+    """A vendor's library does not take the model."""
+
+
+@contextlib.contextmanager
+def conversion() -> Iterator[None]:
+    """Around what a vendor's library makes of a model that is there, its first passes included: they compile."""
+    try:
+        yield
+    except Exception as error:
+        traceback.print_exc()
+        lines = str(error).strip().splitlines()
+        what = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+        raise NotConvertedError(what) from error
+
+
+def compile_in_this_process() -> None:
+    """Before torch is there. Its compiling processes would outlive one that crashes, and keep its output open."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 
 def ours(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
@@ -107,11 +132,77 @@ def onnxruntime(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
     return f"ONNX Runtime {onnxruntime.__version__}", load
 
 
+def ipex(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
+    """As its quick start has it: optimised, then traced and frozen; bf16 by autocast."""
+    compile_in_this_process()
+    import torch
+
+    # Its quick start asks for it to be right after torch.
+    # isort: split
+    import intel_extension_for_pytorch
+    from definitions import published
+
+    warnings.filterwarnings("ignore")  # those of tracing
+    torch.set_num_threads(options.threads)
+    dtype = {"FP32": torch.float32, "BF16": torch.bfloat16}[options.precision]
+    mixed = torch.autocast("cpu", torch.bfloat16, dtype is torch.bfloat16)
+    pixels = torch.load(options.pixels)
+
+    def load() -> Pass:
+        model = published(options.model)
+        with conversion(), torch.no_grad(), mixed:
+            model = intel_extension_for_pytorch.optimize(
+                model, dtype=dtype, inplace=True
+            )
+            traced = torch.jit.freeze(torch.jit.trace(model, pixels))
+            traced(pixels)  # notes the shapes that the second pass fuses for
+            traced(pixels)
+
+        def run() -> object:
+            with torch.no_grad(), mixed:
+                return traced(pixels)
+
+        return run
+
+    return f"IPEX {intel_extension_for_pytorch.__version__}", load
+
+
+def zentorch(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
+    """As its README and examples have it: a backend of torch.compile, with frozen weights; bf16 by autocast, too."""
+    compile_in_this_process()
+    os.environ["TORCHINDUCTOR_FREEZING"] = "1"
+    os.environ["ZENDNNL_MATMUL_ALGO"] = "1"  # which its own script sets
+    import torch
+    import zentorch
+    from definitions import published
+
+    torch.set_num_threads(options.threads)
+    dtype = {"FP32": torch.float32, "BF16": torch.bfloat16}[options.precision]
+    mixed = torch.autocast("cpu", torch.bfloat16, dtype is torch.bfloat16)
+    pixels = torch.load(options.pixels).to(dtype)
+
+    def load() -> Pass:
+        model = published(options.model).to(dtype)
+        compiled = torch.compile(model, backend="zentorch", dynamic=False)
+
+        def run() -> object:
+            with torch.no_grad(), mixed:
+                return compiled(pixels)
+
+        with conversion():
+            run()
+        return run
+
+    return f"zentorch {zentorch.__version__}", load
+
+
 LIBRARIES = {
     "ours": ours,
     "eager": eager,
     "openvino": openvino,
     "onnxruntime": onnxruntime,
+    "ipex": ipex,
+    "zentorch": zentorch,
 }
 
 
@@ -125,11 +216,16 @@ def main() -> None:
     parser.add_argument("--converted", type=pathlib.Path)
     options = parser.parse_args()
     name, load = LIBRARIES[options.library](options)
+    print(json.dumps({"library": name}), flush=True)
     before = held("VmRSS")
-    run = load()
+    try:
+        run = load()
+    except NotConvertedError as error:
+        print(json.dumps({"not_converted": str(error)}))
+        return
     run()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM from now on
-    print(json.dumps({"library": name}), flush=True)
+    print(json.dumps({"not_converted": ""}), flush=True)
     for line in sys.stdin:
         milliseconds = []
         for _ in range(int(line)):

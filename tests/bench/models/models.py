@@ -1,9 +1,14 @@
-"""The zoo's models on this CPU against PyTorch eager, OpenVINO and ONNX Runtime with the published ones: make bench-models.
+"""The zoo's models on this CPU against the published ones in PyTorch eager, OpenVINO, ONNX Runtime and, in fp32 and bf16,
+the library of the processor's vendor: make bench-models.
 
     .venv/bin/python tests/bench/models/models.py [--threads 2] [--rounds 9] [--models NAME ...] [--precisions FP32 ...]
 
 Each contender is a process (contender.py). They run in turn, round after round; a figure is the median of the rounds' own
 ratios, so that a machine's moods fall on all. Prints a table in Markdown and compares with the floors of targets.csv.
+
+The vendors' libraries, which have no floor, are zentorch on AMD and Intel Extension for PyTorch (IPEX) on Intel, where make
+peers has found one to install. IPEX 2.8.0 is the last: Intel has archived it as discontinued, with known security issues,
+and sends its users to PyTorch itself.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import datetime
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,14 +29,24 @@ from collections.abc import Iterator
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import targets
-from turns import median_interval, processor
+from turns import median_interval, processor, vendor
 
 ROOT = HERE.parents[2]
 CACHE = pathlib.Path(
     os.environ.get("FOVEA_CACHE", pathlib.Path.home() / ".cache/fovea")
 )
-PEERS = pathlib.Path(os.environ.get("PEERS", CACHE / "peers")) / "bin/python"
+PEERS = os.environ.get("PEERS", str(CACHE / "peers"))
 OURS = ROOT / ".venv/bin/python"
+# The libraries in environments of their own, $PEERS-..., by the vendors of /proc/cpuinfo.
+OF_VENDORS = {"GenuineIntel": "ipex", "AuthenticAMD": "zentorch"}
+TITLES = {
+    "bf16": "its bf16",
+    "eager": "eager",
+    "openvino": "OpenVINO",
+    "onnxruntime": "ONNX Runtime",
+    "ipex": "IPEX",
+    "zentorch": "zentorch",
+}
 
 MODELS = {
     "deit_tiny_patch16_224": "deit_tiny",
@@ -48,8 +64,21 @@ BATCHES = [1, 8]
 # A turn lasts so long at least; its first pass does not count.
 TURN_MS = 150
 
+# Signals of native code that goes wrong, not those by which others end a process.
+CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
+
+
+def python_of(library: str) -> pathlib.Path:
+    """Of the environment that the library is in."""
+    if library in ("ours", "eager"):
+        return OURS
+    own = f"-{library}" if library in OF_VENDORS.values() else ""
+    return pathlib.Path(PEERS + own) / "bin/python"
+
 
 class Contender:
+    """`not_converted`, where it is not empty, is why its library does not take the model: it has no turns then."""
+
     def __init__(
         self,
         library: str,
@@ -60,7 +89,7 @@ class Contender:
     ) -> None:
         int8 = "_int8" if precision == "INT8" else ""
         command = [
-            str(PEERS if library in ("openvino", "onnxruntime") else OURS),
+            str(python_of(library)),
             str(HERE / "contender.py"),
             library,
             model,
@@ -76,6 +105,9 @@ class Contender:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.name = self._answer()["library"]
+        self.not_converted = self._conversion(library in OF_VENDORS.values())
+        if self.not_converted:
+            return
         self.peak_mib = 0.0
         self.passes = 1
         milliseconds = min(self._run(2)[1:])
@@ -90,6 +122,16 @@ class Contender:
         self.process.stdin.close()
         self.process.wait()
 
+    def _conversion(self, of_vendor: bool) -> str:
+        """Why the library does not take the model; empty where it does. A vendor's may also crash."""
+        try:
+            return self._answer()["not_converted"]
+        except EOFError:
+            crash = -self.process.wait()
+            if not of_vendor or crash not in CRASHES:
+                raise
+            return f"its process ended by {signal.Signals(crash).name}"
+
     def _run(self, passes: int) -> list[float]:
         print(passes, file=self.process.stdin, flush=True)
         answer = self._answer()
@@ -99,18 +141,23 @@ class Contender:
     def _answer(self) -> dict:
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.process.args[2:]} ended: {self.process.wait()}")
+            raise EOFError(f"{self.process.args[2:]} ended: {self.process.wait()}")
         return json.loads(line)
 
 
 @contextlib.contextmanager
 def contenders(
-    model: str, precision: str, folder: pathlib.Path, threads: int
+    model: str,
+    precision: str,
+    folder: pathlib.Path,
+    threads: int,
+    of_vendor: list[str],
 ) -> Iterator[dict[str, Contender]]:
-    """Those that there are: ONNX Runtime has no bf16 on CPUs, and PyTorch no int8; ours in bf16 stands beside int8."""
+    """Those that there are: ONNX Runtime has no bf16 on CPUs, and PyTorch no int8; ours in bf16 stands beside int8.
+    `of_vendor` is the library of the processor's vendor, where there is one to measure."""
     libraries = {
-        "FP32": ["ours", "eager", "openvino", "onnxruntime"],
-        "BF16": ["ours", "eager", "openvino"],
+        "FP32": ["ours", "eager", "openvino", "onnxruntime", *of_vendor],
+        "BF16": ["ours", "eager", "openvino", *of_vendor],
         "INT8": ["ours", "bf16", "openvino", "onnxruntime"],
     }[precision]
     started: dict[str, Contender] = {}
@@ -137,19 +184,29 @@ def measure(
     precision: str,
     batch: int,
     folder: pathlib.Path,
+    of_vendor: list[str],
+    notes: list[str],
     options: argparse.Namespace,
 ) -> dict[str, float]:
-    """Prints a row; the ratios by peer."""
-    with contenders(model, precision, folder, options.threads) as running:
+    """Prints a row, with a number that `notes` explains where a library does not take the model; the ratios by peer."""
+    with contenders(model, precision, folder, options.threads, of_vendor) as running:
+        taking = [c for c in running.values() if not c.not_converted]
         for _ in range(options.rounds):
-            for contender in running.values():
+            for contender in taking:
                 contender.turn()
         cells = [model, precision, str(batch)]
         ratios = {}
-        for library in ("ours", "bf16", "eager", "openvino", "onnxruntime"):
+        for library in ("ours", "bf16", "eager", "openvino", "onnxruntime", *of_vendor):
             contender = running.get(library)
             if contender is None:
                 cells += ["", "", ""]
+                continue
+            if contender.not_converted:
+                notes.append(
+                    f"{contender.name} does not take {model} in {precision}: "
+                    f"{contender.not_converted}"
+                )
+                cells += [f"– [{len(notes)}]", "–", "–"]
                 continue
             cells.append(f"{1e3 * batch / statistics.median(contender.rounds):.1f}")
             cells.append(f"{contender.peak_mib:.0f}")
@@ -172,15 +229,23 @@ def main() -> int:
     )
     parser.add_argument("--batches", nargs="+", type=int, default=BATCHES)
     options = parser.parse_args()
-    if not PEERS.exists():
-        sys.exit(f"{PEERS} is not there: make peers")
+    peers = python_of("openvino")
+    if not peers.exists():
+        sys.exit(f"{peers} is not there: make peers")
     print(f"{processor()}, {options.threads} threads, {datetime.date.today()}\n")
+    of_vendor = [OF_VENDORS[vendor()]] if vendor() in OF_VENDORS else []
+    if of_vendor and not python_of(*of_vendor).exists():
+        path = python_of(*of_vendor)
+        print(f"{TITLES[of_vendor[0]]} is left out: {path} is not there (make peers)\n")
+        of_vendor = []
     heads = ["model", "precision", "batch", "Fovea img/s", "MiB"]
-    for peer in ("its bf16", "eager", "OpenVINO", "ONNX Runtime"):
-        heads += [f"{peer} img/s", "MiB", f"Fovea over {peer}"]
+    for peer in ("bf16", "eager", "openvino", "onnxruntime", *of_vendor):
+        title = TITLES[peer]
+        heads += [f"{title} img/s", "MiB", f"Fovea over {title}"]
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
     results: dict[str, float] = {}
+    notes: list[str] = []
     for model in options.models:
         precisions = [
             precision
@@ -191,7 +256,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as name:
                 folder = pathlib.Path(name)
                 convert = [
-                    str(PEERS),
+                    str(peers),
                     str(HERE / "convert.py"),
                     model,
                     str(batch),
@@ -200,10 +265,16 @@ def main() -> int:
                 ]
                 subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
                 for precision in precisions:
-                    ratios = measure(model, precision, batch, folder, options)
+                    ratios = measure(
+                        model, precision, batch, folder, of_vendor, notes, options
+                    )
                     for peer, ratio in ratios.items():
+                        if peer in of_vendor:  # no floor
+                            continue
                         row = f"{MODELS[model]}_{precision.lower()}_over_{peer}"
                         results[row] = min(ratio, results.get(row, ratio))
+    for number, note in enumerate(notes, 1):
+        print(f"\n[{number}] {note}")
     rows = targets.rows_of("bench-models")
     left_out = rows.keys() - results.keys()
     return targets.report("bench-models", results, left_out=left_out)
