@@ -127,7 +127,9 @@ def draw(stacks: collections.Counter[Stack], title: str, out: pathlib.Path) -> N
                 letters = int(width * 230)
                 if letters > 4:
                     shown = text if len(text) <= letters else text[: letters - 1] + "…"
-                    axes.text(left + 0.001, level + 0.42, shown, fontsize=7, va="center")
+                    axes.text(
+                        left + 0.001, level + 0.42, shown, fontsize=7, va="center"
+                    )
                 place(here, left)
             left += width
 
