@@ -244,7 +244,9 @@ class Chain {
     for (size_t i = 0; i < steps_.size(); ++i) {
       const PackedMatrix& matrix = *steps_[i].matrix;
       operand = std::max(operand, OperandBytes(matrix));
-      if (IsDeep(matrix)) sums = std::max(sums, Stride(matrix.out(), 4) * 4);
+      if (IsDeep(matrix)) {
+        sums = std::max(sums, Stride(matrix.blocks() * PackedMatrix::kBlock, 4) * 4);
+      }
       if (i + 1 == steps_.size()) break;
       results_[i] = shared_bytes_;
       const int64_t row_bytes =
@@ -263,11 +265,14 @@ class Chain {
     if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
     int64_t depth = 0, normalised = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const bool divided = !by_columns_ && i > 0 && IsPair(i - 1) && DividesMiddle(i - 1);
-      int64_t of_step = divided ? MiddleColumns(i - 1) : steps_[i].matrix->depth();
-      if (by_columns_ && !IsPair(i) && IsDeep(*steps_[i].matrix)) of_step = kMostDepth;
-      depth = std::max(depth, of_step);
-      normalised = std::max(normalised, kRowsStep * Stride(steps_[i].matrix->in(), 4) * 4);
+      const PackedMatrix& matrix = *steps_[i].matrix;
+      const bool deep = by_columns_ && !IsPair(i) && IsDeep(matrix);
+      depth = std::max(depth, deep ? kMostDepth : matrix.depth());
+      normalised = std::max(normalised, kRowsStep * Stride(matrix.in(), 4) * 4);
+      if (by_columns_ || !IsPair(i)) continue;
+      // The second of a pair, as RunTile takes them.
+      depth = std::max(depth, DividesMiddle(i) ? MiddleColumns(i) : steps_[i + 1].matrix->depth());
+      ++i;
     }
     const int64_t bytes = rows::AmxScratch(products_, depth) * 4;
     return products_ == Products::kBf16Parts ? std::max(bytes, normalised) : bytes;

@@ -118,6 +118,7 @@ PassArena::Scope::Scope(PassArena& arena, const at::Tensor& input) : arena_(aren
   arena.MakeRoom();
   planned_ = &arena.Find(input);
   if (planned_->record) {
+    arena.memory_->GiveBack();  // or the model would hold it beside what this pass allocates
     recording_ = std::make_shared<PassRecording>();
   } else {
     range_ = arena.memory_->Reserve(planned_->plan.bytes);

@@ -15,6 +15,11 @@
 #include "kernels/memory/pass_plan.h"
 
 // Under AddressSanitizer only blocks that are used may be touched, as with any allocator.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1  // which Clang does not say
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #else

@@ -182,14 +182,26 @@ TEST_P(LinearChainTest, DividedByColumnsItIsTheSame) {
   const std::vector<LinearStep> mlp = {
       {.matrix = &wide.matrix, .norm = &wide.norm, .activation = Activation::kGelu},
       {.matrix = &narrow.matrix, .residual = Residual::kInput}};
+  // Deeper than what is multiplied at a time, to fewer columns than a block has.
+  const Layer deep(1100, 10, GetParam()), deeper(1300, 40, GetParam());
+  const Layer into(512, 1300, GetParam());
+  const std::vector<LinearStep> to_few = {
+      {.matrix = &into.matrix, .norm = &into.norm, .activation = Activation::kGelu},
+      {.matrix = &deeper.matrix}};
+  const std::vector<LinearStep> to_fewer = {{.matrix = &proj.matrix, .residual = Residual::kGiven},
+                                            {.matrix = &fc1.matrix},
+                                            {.matrix = &deep.matrix}};
   for (const int64_t count : {1, 16, 49, 130}) {
     const at::Tensor mixed = Rows(count, 512), tokens = Rows(count, 512);
     at::set_num_threads(1);
     const at::Tensor alone = RunChain(steps, mixed, tokens), mlp_alone = RunChain(mlp, mixed);
+    const at::Tensor few = RunChain(to_few, mixed), fewer = RunChain(to_fewer, mixed, tokens);
     for (const int threads : {2, 5}) {
       at::set_num_threads(threads);
       EXPECT_TRUE(at::equal(RunChain(steps, mixed, tokens), alone)) << count << " " << threads;
       EXPECT_TRUE(at::equal(RunChain(mlp, mixed), mlp_alone)) << count << " " << threads;
+      EXPECT_TRUE(at::equal(RunChain(to_few, mixed), few)) << count << " " << threads;
+      EXPECT_TRUE(at::equal(RunChain(to_fewer, mixed, tokens), fewer)) << count << " " << threads;
     }
     at::set_num_threads(1);
   }
@@ -210,6 +222,21 @@ TEST_P(LinearChainTest, GeluErrsByWhatIsPromised) {
       type() == at::kFloat ? 2e-7 * size.clamp_min(1) : 6e-5 + rounding * size;
   const at::Tensor over = ~((y - at::gelu(x)).abs() <= allowed);
   EXPECT_FALSE(over.any().item<bool>()) << x.masked_select(over);
+}
+
+// Each but the first of three that have nothing between them could be the second of a pair.
+TEST_P(LinearChainTest, ThreeWideLayersInARowAreTheirSteps) {
+  const Layer a(256, 2048, GetParam()), b(2048, 2048, GetParam()), c(2048, 64, GetParam());
+  const std::vector<LinearStep> steps = {
+      {.matrix = &a.matrix}, {.matrix = &b.matrix}, {.matrix = &c.matrix}};
+  const at::Tensor input = Rows(300, 256);
+  const LinearStep first = steps[0], second = steps[1], third = steps[2];
+  at::set_num_threads(1);
+  const at::Tensor one_by_one =
+      RunChain({&third, 1}, RunChain({&second, 1}, RunChain({&first, 1}, input)));
+  const at::Tensor together = RunChain(steps, input);
+  const double rounding = type() == at::kFloat ? 1e-5 : 3e-2;
+  EXPECT_TRUE(at::allclose(together.to(at::kFloat), one_by_one.to(at::kFloat), rounding, rounding));
 }
 
 TEST_P(LinearChainTest, NoRowsGiveNone) {

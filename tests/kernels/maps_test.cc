@@ -25,18 +25,22 @@ at::Tensor RandomBias(int64_t heads, Pair window) {
 
 class MapsNumbersTest : public NumbersTest {
  protected:
+  static std::string Choosing(const std::string& way) {
+    std::string choices;
+    for (const char* question : {"fp32_n64", "fp32_n256", "bf16_n64", "bf16_n256"}) {
+      choices += (choices.empty() ? "window_attention_" : ",window_attention_");
+      choices += question + ("=" + way);
+    }
+    return choices;
+  }
+
   // Windows in both ways of the CPU, whichever was measured to be faster here.
   static void ExpectRight(const AttentionCase& c) {
     SCOPED_TRACE(c.name);
     const Rounded expected = Expected(c);
     for (const std::string way : {"panels", "tiles"}) {
       SCOPED_TRACE(way);
-      std::string choices;
-      for (const char* question : {"fp32_n64", "fp32_n256", "bf16_n64", "bf16_n256"}) {
-        choices += (choices.empty() ? "window_attention_" : ",window_attention_");
-        choices += question + ("=" + way);
-      }
-      const ScopedChoose forced(choices);
+      const ScopedChoose forced(Choosing(way));
       ExpectEveryVariant(c.inputs[0].scalar_type(), expected, [&] { return c.run(c.inputs); });
     }
   }
@@ -66,6 +70,26 @@ TEST_P(MapsNumbersTest, WindowsOfModelsAreRight) {
   ExpectRight(WindowCase(RandomMaps(1, 2, 3, 200, 32, type()), {1, 200}, {0, 0}));
   ExpectRight(WindowCase(RandomMaps(1, 2, 97, 3, 32, type()), {97, 1}, {0, 0}));
   ExpectRight(WindowCase(RandomMaps(1, 1, 12, 49, 16, type()), {2, 49}, {1, 0}));
+}
+
+// Slices of a shifted window do not see each other, whatever stands in them: the first three rows
+// are a slice of their own.
+TEST_P(MapsNumbersTest, AKeyThatIsNaNIsSeenInItsSliceOnly) {
+  Tensors maps = RandomMaps(1, 2, 14, 14, 32, type());
+  Tensors broken = maps;
+  broken[1] = maps[1].clone();
+  broken[1].select(2, 2).fill_(std::nan(""));
+  for (const std::string way : {"panels", "tiles"}) {
+    const ScopedChoose forced(Choosing(way));
+    for (const at::Tensor& bias : {at::Tensor(), RandomBias(2, {7, 7})}) {
+      const AttentionCase whole = WindowCase(maps, {7, 7}, {3, 3}, bias);
+      const AttentionCase with_nan = WindowCase(broken, {7, 7}, {3, 3}, bias);
+      const at::Tensor output = with_nan.run(with_nan.inputs);
+      EXPECT_TRUE(output.narrow(2, 0, 3).isnan().all().item<bool>()) << way;
+      EXPECT_TRUE(at::equal(output.narrow(2, 3, 11), whole.run(whole.inputs).narrow(2, 3, 11)))
+          << way;
+    }
+  }
 }
 
 TEST_P(MapsNumbersTest, AnyHeadSizeIsRight) {

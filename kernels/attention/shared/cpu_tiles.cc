@@ -301,8 +301,11 @@ class TilesBlock {
       if (bias == nullptr) {
         s = hn::Mul(s, scale);
       } else {
-        s = hn::MulAdd(s, scale,
-                       job_.bias_key == 0 ? hn::Set(d, *bias) : LoadLanes(bias + j, left));
+        const VF added = job_.bias_key == 0 ? hn::Set(d, *bias) : LoadLanes(bias + j, left);
+        s = hn::MulAdd(s, scale, added);
+        if (job_.bias_hides) {
+          s = hn::IfThenElse(hn::Eq(added, hn::Set(d, -kInfinity)), added, s);
+        }
       }
       if (left < kLanes) {
         s = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(left)), s, hn::Set(d, -kInfinity));

@@ -28,6 +28,7 @@ struct TokenSetsJob {
   Arithmetic arithmetic;
   Rows query, key, value, output;  // only output is written
   const float* bias;               // null: none
+  bool bias_hides;                 // what has -inf there is not seen, even if it is NaN: cpu_tiles.h
   int64_t bias_batch, bias_head, bias_query, bias_key;
   int64_t heads, queries, keys, dim;
   float scale;

@@ -83,11 +83,18 @@ class WindowsLayout {
     }
     const int64_t dim = jobs.front().dim;
     gathered_bytes_ = 4 * tokens * dim * 4;
-    tiles_bytes_ = 0;
+    parts_ = layout_.Take(tokens + width);
+    gathered_ = layout_.Take(gathered_bytes_ / 4);
     if (jobs.front().way == WindowsWay::kTiles) {
+      int64_t tiles_bytes = 0, masked = 0;
       for (const WindowsJob& job : jobs) {
-        tiles_bytes_ = std::max(tiles_bytes_, TilesScratchBytes(TilesJobOf(job)));
+        tiles_bytes = std::max(tiles_bytes, TilesScratchBytes(TilesJobOf(job)));
+        const bool shifted = job.shift[0] > 0 || job.shift[1] > 0;
+        if (shifted) masked = std::max(masked, job.tokens() * job.tokens());
       }
+      masked_bias_ = layout_.Take(masked);
+      tiles_ = layout_.Take(tiles_bytes / 4);
+      return;
     }
     logits_ = layout_.Take((tokens + 1) * width);
     query_ = layout_.Take(dim * width);
@@ -95,10 +102,6 @@ class WindowsLayout {
     row_factors_ = layout_.Take(width);
     key_ = layout_.Take(tokens * dim);
     value_ = layout_.Take((tokens + 1) * dim);
-    parts_ = layout_.Take(tokens + width);
-    gathered_ = layout_.Take(gathered_bytes_ / 4);
-    masked_bias_ = layout_.Take(tiles_bytes_ > 0 ? tokens * tokens : 0);
-    tiles_ = layout_.Take(tiles_bytes_ / 4);
   }
 
   const ScratchLayout& layout() const { return layout_; }
@@ -113,9 +116,10 @@ class WindowsLayout {
 
  private:
   ScratchLayout layout_;
-  int64_t gathered_bytes_, tiles_bytes_;
-  int64_t logits_, query_, output_, row_factors_, key_, value_, parts_, gathered_, masked_bias_,
-      tiles_;
+  int64_t gathered_bytes_;
+  int64_t parts_ = 0, gathered_ = 0;
+  int64_t masked_bias_ = 0, tiles_ = 0;  // of kTiles
+  int64_t logits_ = 0, query_ = 0, output_ = 0, row_factors_ = 0, key_ = 0, value_ = 0;  // kPanels
 };
 
 }  // namespace

@@ -76,7 +76,8 @@ struct WindowsJob {
   int64_t tasks() const { return batch * windows[0] * windows[1] * heads; }
 };
 
-// A thread's workspace, for windows of as many tokens as its layout was made for.
+// A thread's workspace, for windows of as many tokens as its layout was made for. The first six are
+// there for kPanels, the last two for kTiles.
 struct WindowsScratch {
   float* logits;       // [tokens + 1, block_width]
   float* query;        // Q^T of a panel
@@ -86,8 +87,8 @@ struct WindowsScratch {
   float* value;        // widened, or transposed
   float* parts;        // [tokens rounded up to vectors]: Swin's slice of each token
   char* gathered;      // query, key, value and output of a window, [tokens, dim] each
-  float* masked_bias;  // kTiles: [tokens, tokens]
-  char* tiles;         // kTiles: cpu_tiles.h's
+  float* masked_bias;  // [tokens, tokens], where a job is shifted
+  char* tiles;         // cpu_tiles.h's
 };
 
 // The faster one for tensors of this type and windows of so many tokens, of `dim` channels a head

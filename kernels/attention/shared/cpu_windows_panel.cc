@@ -253,6 +253,7 @@ void AttendByTiles(const WindowsJob& job, const Window& window, const WindowsScr
       }
     }
     tiles.bias = scratch.masked_bias;
+    tiles.bias_hides = true;
     tiles.bias_query = tokens;
   }
   attend::AttendOnTiles(tiles, scratch.tiles, 0, tiles.blocks);

@@ -152,7 +152,9 @@ int64_t LoadedVariant::held_bytes() const {
     pixels = std::max(pixels, size.height * size.width);
   }
   const bool bytes = info().pixel_input == models::PixelInput::kBytes;
-  return weight_bytes() + options_.batch_size * pixels * 3 * (bytes ? 1 : int64_t{sizeof(float)});
+  // What its passes hold is kept from one to the next (kernels/memory).
+  return weight_bytes() + executor_->peak_activation_bytes() +
+         options_.batch_size * pixels * 3 * (bytes ? 1 : int64_t{sizeof(float)});
 }
 
 PreprocessSpec LoadedVariant::imaging_spec() const {
