@@ -109,13 +109,18 @@ class Pair(LogitsPair):
         """Of each image, in eight draws; sorted by size within a draw."""
         return [sorted(map(distance, moved, expected)) for moved in self.bf16_draws(8)]
 
-    def bf16_draws(self, count: int) -> Iterator[torch.Tensor]:
-        """The published logits in bf16, under noise of half a rounding of the pixels."""
+    def noisy_pixels(self, count: int) -> Iterator[torch.Tensor]:
+        """With noise of half a rounding to bf16."""
         generator = torch.Generator().manual_seed(0)
-        model = copy.deepcopy(self.published).to(torch.bfloat16)
         for _ in range(count):
             noise = torch.randn(self.pixels.shape, generator=generator)
-            yield self.published_logits(self.pixels * (1 + 2**-9 * noise), model)
+            yield self.pixels * (1 + 2**-9 * noise)
+
+    def bf16_draws(self, count: int) -> Iterator[torch.Tensor]:
+        """The published logits in bf16, of noisy pixels."""
+        model = copy.deepcopy(self.published).to(torch.bfloat16)
+        for pixels in self.noisy_pixels(count):
+            yield self.published_logits(pixels, model)
 
 
 class SmallPair(Pair):
@@ -194,8 +199,13 @@ def check_knn_bf16(
 ) -> None:
     """bf16 turns over far more rows, in the published model as in ours, and not the same ones: both are compared by what
     rounding does to them over several draws, the middle image by the middle ones and the worst by the worst."""
-    ours = pair.ours(precision="BF16", **options)
-    errors = sorted(map(distance, ours, expected))
+    model = pair.model(precision="BF16", **options)
+    errors = sorted(map(distance, model.run(pair.pixels)[0], expected))
+    own_draws = [
+        sorted(map(distance, model.run(pixels)[0], expected))
+        for pixels in pair.noisy_pixels(8)
+    ]
+    own_middle = statistics.median(draw[len(draw) // 2] for draw in own_draws)
     draws = pair.bf16_errors(expected)
     middle = statistics.median(draw[len(draw) // 2] for draw in draws)
     worst = max(draw[-1] for draw in draws)
@@ -203,9 +213,9 @@ def check_knn_bf16(
     print(
         f"{pair.name} {options}: bf16",
         *(f"{error:.1e}" for error in errors),
-        f"published {middle:.1e}, {worst:.1e}",
+        f"middle {own_middle:.1e}, published {middle:.1e}, {worst:.1e}",
     )
-    assert errors[len(errors) // 2] <= 2 * middle
+    assert own_middle <= 2 * middle
     assert errors[-1] <= 2 * worst
 
 
