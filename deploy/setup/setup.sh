@@ -64,6 +64,10 @@ venv=$cache/venv-$version-$key
     tests/peers/install_perf_analyzer.sh "$venv"
     touch "$venv/.test-ready"
   fi
+  if [ "$what" = test ] && [ ! -e "$venv/.runner-ready" ]; then
+    "$venv/bin/pip" install --disable-pip-version-check --no-input -r requirements-runner.txt
+    touch "$venv/.runner-ready"
+  fi
   [ "$what" != test ] || tests/deploy/fetch_docker_profile.sh "$venv/share/seccomp/docker.json"
   if [ "$what" != build ] && [ ! -e "$venv/.bench-ready" ]; then
     say "what benchmarks draw with into $venv"
