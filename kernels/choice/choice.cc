@@ -173,10 +173,7 @@ Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
   Measured measured = {};
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const double waited_before = waited();
-    const auto start = std::chrono::steady_clock::now();
-    measured.place = PlaceOfLeast(runs, asking);
-    const double taken =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double taken = SecondsByTheClock([&] { measured.place = PlaceOfLeast(runs, asking); });
     measured.busy = waited() - waited_before > kDisturbing * taken;
     if (!measured.busy) break;
   }

@@ -2,8 +2,7 @@
 // which is as large as the second cache allows: the more rows a tile has, the more often a weight
 // is used once it is there.
 //   Of few rows and large weights every thread would fetch all weights to use them a few times.
-//   Then
-// all threads take one step after the other, each with some of the columns.
+// Then all threads take one step after the other, each with some of the columns.
 //   Two layers with nothing but an activation between them, as in an MLP, are wide in the middle.
 //   Where that would leave room for few rows, the middle is computed some columns at a time, whose
 //   products with the second layer's weights are summed in fp32.
