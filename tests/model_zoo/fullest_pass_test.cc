@@ -11,6 +11,7 @@
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/forward_context.h"
 #include "model_zoo/registry/load.h"
+#include "tests/model_zoo/small_detector.h"
 
 namespace fovea::models {
 namespace {
@@ -33,14 +34,7 @@ class Watching final : public ForwardContext {
 
 // Of a plain picture, in which no object is sure enough.
 TEST(FullestPassTest, MasksAreMadeForAsManyObjectsAsAPictureMayShow) {
-  ModelDescription description{.name = "masks",
-                               .backbone = "linglo_b0",
-                               .task = Task::kDetection,
-                               .head = "mask_rcnn",
-                               .num_classes = 3,
-                               .image_height = 64,
-                               .image_width = 64,
-                               .random_weights_seed = 1};
+  ModelDescription description = SmallMaskRcnn();
   description.detection.score_threshold = 0.999;
   description.detection.detections_per_image = kMost;
   const auto model = LoadModel(description);

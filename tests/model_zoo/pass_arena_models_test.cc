@@ -12,6 +12,7 @@
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
 #include "tests/kernels/counting_allocator.h"
+#include "tests/model_zoo/small_detector.h"
 
 namespace fovea::models {
 namespace {
@@ -121,14 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelInArenaTest, ::testing::ValuesIn(kTried),
 
 // What a detector allocates follows from what it finds.
 TEST(DetectorInArenaTest, AnswersAreTheSameWhateverIsFound) {
-  ModelDescription description{.name = "boxes",
-                               .backbone = "linglo_b0",
-                               .task = Task::kDetection,
-                               .head = "mask_rcnn",
-                               .num_classes = 3,
-                               .image_height = 64,
-                               .image_width = 64,
-                               .random_weights_seed = 1};
+  ModelDescription description = SmallMaskRcnn();
   description.detection.score_threshold = 0.05;
   description.head_channels = 32;
   const auto model = LoadModel(description);

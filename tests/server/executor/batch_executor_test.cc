@@ -4,10 +4,8 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -20,6 +18,7 @@
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/core/testing/fake_clock.h"
+#include "tests/resident_bytes.h"
 #include "tests/server/executor/batch_executor_testing.h"
 
 namespace fovea {
@@ -44,19 +43,14 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
 TEST_F(BatchExecutorTest, ALaneOfTheCpuThatHasRunNothingTakesNoMemory) {
   constexpr int64_t kLargeSide = 1024;
   constexpr int64_t kInput = 8 * 3 * kLargeSide * kLargeSide * int64_t{sizeof(float)};
-  const auto resident = [] {
-    int64_t size = 0, pages = 0;
-    std::ifstream("/proc/self/statm") >> size >> pages;
-    return pages * sysconf(_SC_PAGESIZE);
-  };
   auto model = std::make_unique<SummingModel>(
       1000, std::vector<models::ImageSize>{{kLargeSide, kLargeSide}});
-  const int64_t before = resident();
+  const int64_t before = ResidentBytes();
   const auto executor = BatchExecutor::CreateWithModel(
       std::move(model), {.max_batch_size = 8, .arrangement = {.lanes = 8}},
       MakeCpuDevice({.threads = 8, .lanes = 8}), SteadyClock(), nullptr);
   ASSERT_TRUE(executor.ok()) << executor.status();
-  const int64_t held = resident() - before;
+  const int64_t held = ResidentBytes() - before;
   EXPECT_GE(held, kInput) << "the first is warmed up";
   EXPECT_LT(held, 4 * kInput);
 }
@@ -267,26 +261,12 @@ TEST_F(BatchExecutorTest, BatchesThatShareTheThreadsAreNoMoreImagesThanOneOnAll)
 TEST_F(BatchExecutorTest, TheLargestBatchIsCountedWhereItsPartsAreRoundedDown) {
   // Seven images on all threads, or four lanes of one. Each holds 3 MiB in a pass, and next to
   // nothing as input.
-  class HungryModel final : public models::Model {
+  class HungryModel final : public OneLogitModel {
    public:
-    HungryModel() {
-      info_.image_height = info_.image_width = kSide;
-      info_.num_classes = 1;
-      info_.outputs = {{"logits", {1}}};
-    }
-    const models::ModelInfo& info() const override { return info_; }
-    void Prepare(c10::Device, models::Precision) override {}
     std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
                                      models::ForwardContext&) const override {
       return {at::zeros({pixels.size(0), 3 << 18}).sum(1, /*keepdim=*/true)};
     }
-    std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
-      return {};
-    }
-    int64_t weight_bytes() const override { return 0; }
-
-   private:
-    models::ModelInfo info_;
   };
   const LaneArrangement lanes{.lanes = 4, .threads_per_batch = {1, 2, 4}};
   for (const int64_t mebibytes : {6 * 3, 8 * 3}) {

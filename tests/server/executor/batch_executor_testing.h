@@ -26,19 +26,33 @@ inline constexpr int kBlocks = 100;         // of the model
 inline constexpr float kPoison = 666.0f;    // makes the model throw
 inline constexpr float kTooLarge = 777.0f;  // makes it run out of memory
 
-// Sums each image's pixels. Throws for a poisoned image, and out of memory for more than
-// `most_images` at a time.
-class SummingModel final : public models::Model {
+// What models of one logit have in common that tests do not ask about.
+class OneLogitModel : public models::Model {
  public:
-  explicit SummingModel(int most_images = 1000, std::vector<models::ImageSize> further_sizes = {})
-      : most_images_(most_images) {
+  OneLogitModel() {
     info_.image_height = info_.image_width = kSide;
-    info_.further_sizes = std::move(further_sizes);
     info_.num_classes = 1;
     info_.outputs = {{"logits", {1}}};
   }
   const models::ModelInfo& info() const override { return info_; }
   void Prepare(c10::Device, models::Precision) override {}
+  std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
+    return {};
+  }
+  int64_t weight_bytes() const override { return 0; }
+
+ protected:
+  models::ModelInfo info_;
+};
+
+// Sums each image's pixels. Throws for a poisoned image, and out of memory for more than
+// `most_images` at a time.
+class SummingModel final : public OneLogitModel {
+ public:
+  explicit SummingModel(int most_images = 1000, std::vector<models::ImageSize> further_sizes = {})
+      : most_images_(most_images) {
+    info_.further_sizes = std::move(further_sizes);
+  }
   std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
                                    models::ForwardContext& context) const override {
     batches_.push_back(static_cast<int>(pixels.size(0)));
@@ -70,9 +84,6 @@ class SummingModel final : public models::Model {
   void finishes() { info_.finishes = true; }
   void cannot_be_replayed() { info_.replayable = false; }
   void takes_bytes() { info_.pixel_input = models::PixelInput::kBytes; }
-  std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
-    return {};
-  }
   int64_t weight_bytes() const override { return 42; }
 
   mutable std::vector<int> batches_;
@@ -87,7 +98,6 @@ class SummingModel final : public models::Model {
   double factor_ = 1;
 
  private:
-  models::ModelInfo info_;
   int most_images_;
 };
 

@@ -1,9 +1,7 @@
 // What lanes of the CPU keep of their passes, and when they give it back.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -12,6 +10,7 @@
 
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
+#include "tests/resident_bytes.h"
 #include "tests/server/executor/batch_executor_testing.h"
 
 namespace fovea {
@@ -20,22 +19,9 @@ namespace {
 constexpr int64_t kHiddenBytes = 32 << 20;  // of an image
 constexpr int64_t kSome = 4 << 20;          // that a process takes beside
 
-int64_t Resident() {
-  int64_t size = 0, pages = 0;
-  std::ifstream("/proc/self/statm") >> size >> pages;
-  return pages * sysconf(_SC_PAGESIZE);
-}
-
 // Sums pixels by way of a large hidden map.
-class WideModel final : public models::Model {
+class WideModel final : public OneLogitModel {
  public:
-  WideModel() {
-    info_.image_height = info_.image_width = kSide;
-    info_.num_classes = 1;
-    info_.outputs = {{"logits", {1}}};
-  }
-  const models::ModelInfo& info() const override { return info_; }
-  void Prepare(c10::Device, models::Precision) override {}
   std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
                                    models::ForwardContext&) const override {
     constexpr int64_t kWidth = kHiddenBytes / int64_t{sizeof(float)};
@@ -45,15 +31,8 @@ class WideModel final : public models::Model {
     if (on_run_) on_run_(hidden);
     return {hidden.narrow(1, kWidth - 1, 1).clone()};
   }
-  std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
-    return {};
-  }
-  int64_t weight_bytes() const override { return 0; }
 
   std::function<void(const at::Tensor& hidden)> on_run_;
-
- private:
-  models::ModelInfo info_;
 };
 
 class CpuLaneMemoryTest : public ::testing::Test {
@@ -79,22 +58,24 @@ class CpuLaneMemoryTest : public ::testing::Test {
     return (*outcome.result)->batch_peak_bytes;
   }
 
-  const int64_t before_ = Resident();
+  const int64_t before_ = ResidentBytes();
   WideModel* model_ = nullptr;
   std::unique_ptr<BatchExecutor> executor_;
 };
 
 TEST_F(CpuLaneMemoryTest, StaysFromPassToPass) {
   Load(1, 1);
-  EXPECT_GE(Resident() - before_, kHiddenBytes);
+  EXPECT_GE(ResidentBytes() - before_, kHiddenBytes);
   std::vector<const void*> places;
   model_->on_run_ = [&](const at::Tensor& hidden) { places.push_back(hidden.const_data_ptr()); };
   for (int i = 0; i < 3; ++i) {
     RunOne(0, static_cast<float>(i));
     EXPECT_EQ(places[i], places[0]);
-    EXPECT_GE(Resident() - before_, kHiddenBytes);
+    EXPECT_GE(ResidentBytes() - before_, kHiddenBytes);
   }
-  EXPECT_LE(Resident() - before_, kHiddenBytes + kSome);
+  if (kFreedMemoryIsGivenBack) {
+    EXPECT_LE(ResidentBytes() - before_, kHiddenBytes + kSome);
+  }
 }
 
 TEST_F(CpuLaneMemoryTest, AnswersSayWhatAPassHoldsAsWithoutAnArena) {
@@ -114,7 +95,7 @@ TEST_F(CpuLaneMemoryTest, GoesWithTheModel) {
   RunOne(0, 1);
   RunOne(1, 2);
   executor_.reset();
-  EXPECT_LT(Resident() - before_, kHiddenBytes / 2);
+  EXPECT_LT(ResidentBytes() - before_, kHiddenBytes / 2);
 }
 
 TEST_F(CpuLaneMemoryTest, IsGivenBackWhenNoLaneHasAnythingToRun) {
@@ -126,14 +107,14 @@ TEST_F(CpuLaneMemoryTest, IsGivenBackWhenNoLaneHasAnythingToRun) {
   std::thread first([&] {
     RunOne(0, 1);
     executor_->device().IdleThread();
-    EXPECT_GE(Resident() - before_, kHiddenBytes) << "the other may be at work";
+    EXPECT_GE(ResidentBytes() - before_, kHiddenBytes) << "the other may be at work";
     RunOne(0, 2);
     idle_on_a_thread();
-    EXPECT_GE(Resident() - before_, kHiddenBytes) << "this one was";
+    EXPECT_GE(ResidentBytes() - before_, kHiddenBytes) << "this one was";
     executor_->device().IdleThread();
-    EXPECT_LT(Resident() - before_, kHiddenBytes / 2);
+    EXPECT_LT(ResidentBytes() - before_, kHiddenBytes / 2);
     RunOne(0, 3);
-    EXPECT_GE(Resident() - before_, kHiddenBytes);
+    EXPECT_GE(ResidentBytes() - before_, kHiddenBytes);
   });
   first.join();
 }
@@ -147,7 +128,9 @@ TEST_F(CpuLaneMemoryTest, LanesThatRunAtTheSameTimeHaveTheirOwn) {
   std::thread other(run, 1);
   run(0);
   other.join();
-  EXPECT_LE(Resident() - before_, 2 * kHiddenBytes + kSome) << "a range for each";
+  if (kFreedMemoryIsGivenBack) {
+    EXPECT_LE(ResidentBytes() - before_, 2 * kHiddenBytes + kSome) << "a range for each";
+  }
 }
 
 }  // namespace

@@ -2,10 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -15,6 +13,7 @@
 
 #include "base/status.h"
 #include "server/core/testing/notification.h"
+#include "tests/resident_bytes.h"
 
 namespace fovea {
 namespace {
@@ -166,19 +165,14 @@ TEST_F(DecodeImagesTest, MakesRoomForPixelsAtTheFirstTurnOnly) {
   MakePool({.threads = 1});
   Block();
   UseRgb(std::vector<uint8_t>(100, 1));
-  const auto resident = [] {
-    long pages = 0, ignored = 0;
-    std::ifstream("/proc/self/statm") >> ignored >> pages;
-    return pages * sysconf(_SC_PAGESIZE);
-  };
   const PreprocessSpec large{.sizes = {{1024, 1024}}};  // 315 MB in all
-  const long before = resident();
+  const int64_t before = ResidentBytes();
   std::promise<absl::Status> done;
   const auto cancellation = std::make_shared<Cancellation>();
   DecodeImages(ImagesToDecode(input_, large), large, {}, cancellation, order_, *line_, *pool_,
                SteadyClock(),
                [&done](DecodedImages images) { done.set_value(images.pixels.status()); });
-  EXPECT_LT(resident() - before, 30 << 20);
+  EXPECT_LT(ResidentBytes() - before, 30 << 20);
   cancellation->Cancel();
   unblock_.Notify();
   EXPECT_TRUE(absl::IsCancelled(done.get_future().get()));

@@ -1,9 +1,5 @@
 #include "tests/server/transport/grpc/server_testing.h"
 
-#include <malloc.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -61,15 +57,6 @@ grpc::Status GrpcServerTest::CallRaw(const std::string& method, const std::strin
     }
   }
   return status;
-}
-
-int64_t ResidentBytes() {
-  malloc_trim(0);  // freed memory that malloc keeps for later is not held
-  std::ifstream file("/proc/self/statm");
-  int64_t total = 0;
-  int64_t resident = 0;
-  file >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
 }
 
 std::string ReasonTold(const grpc::ClientContext& context) {

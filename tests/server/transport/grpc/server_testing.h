@@ -75,8 +75,6 @@ class GrpcServerTest : public ::testing::Test {
 // The reason token of a call that has ended; empty where it was told none.
 std::string ReasonTold(const grpc::ClientContext& context);
 
-int64_t ResidentBytes();  // of this process: the server and its callers
-
 // A ModelInfer of "vit" with one small FP32 tensor.
 inference::ModelInferRequest SmallRequest(const std::string& id = "");
 
