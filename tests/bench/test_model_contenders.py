@@ -1,4 +1,4 @@
-"""What `make bench-models` makes of a vendor's library that does not take a model."""
+"""What `make bench-models` makes of a vendor's library that does not take a model, and of a row that is not there."""
 
 from __future__ import annotations
 
@@ -104,13 +104,40 @@ def test_a_row_has_a_dash_and_a_note(
         }
 
     monkeypatch.setattr(models, "contenders", contenders)
-    notes = ["another"]
+    footnotes = models.Footnotes(["another"])
     options = argparse.Namespace(threads=1, rounds=3)
     folder = pathlib.Path()
-    ratios = models.measure("pit_b_224", "BF16", 1, folder, ["ipex"], notes, options)
+    ratios = models.measure(
+        "pit_b_224", "BF16", 1, folder, ["ipex"], footnotes, options
+    )
     assert ratios == {"eager": 3.0}
     row = [cell.strip() for cell in capsys.readouterr().out.split("|")[1:-1]]
     assert row[-3:] == ["– [2]", "–", "–"]
-    assert notes[1:] == [
+    assert footnotes.notes[1:] == [
         "IPEX does not take pit_b_224 in BF16: RuntimeError: cannot fuse"
     ]
+    assert "IPEX" in footnotes.peers
+
+
+def compare(results: dict[str, float], batches: list[int]) -> int:
+    options = argparse.Namespace(models=["pit_b_224"], precisions=["BF16"])
+    options.batches = batches
+    return models.compare_with_floors(results, options)
+
+
+def test_a_contender_that_was_not_measured_is_an_error() -> None:
+    with pytest.raises(KeyError, match="did not measure pit_b_bf16_over_openvino"):
+        compare({"pit_b_bf16_over_eager": 9.0}, [1, 8])
+
+
+@pytest.mark.parametrize(("ratio", "code"), [(9.0, 0), (0.9, 1)])
+def test_floors_are_those_of_what_was_asked_for(ratio: float, code: int) -> None:
+    results = {"pit_b_bf16_over_eager": 9.0, "pit_b_bf16_over_openvino": ratio}
+    assert compare(results, [1, 8]) == code
+
+
+def test_one_batch_is_compared_with_no_floor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert compare({"pit_b_bf16_over_eager": 0.1}, [1]) == 0
+    assert "Not compared" in capsys.readouterr().out

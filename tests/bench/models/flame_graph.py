@@ -84,7 +84,8 @@ def record(options: argparse.Namespace) -> collections.Counter[Stack]:
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as contender:
-            contender.stdout.readline()  # the model is there, and warm
+            for _ in ("library", "not_converted"):  # then the model is there, and warm
+                contender.stdout.readline()
             perf = subprocess.Popen(
                 ["perf", "record", "--quiet", "--call-graph=dwarf,16384"]
                 + [f"--freq={SAMPLES_PER_SECOND}", f"--pid={contender.pid}"]

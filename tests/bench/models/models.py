@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
@@ -59,7 +60,12 @@ MODELS = {
 }
 # Whose time is mostly that of linear layers: in 8 bits only.
 INT8_ONLY = {"deit_base_patch16_224"}
-PRECISIONS = ["FP32", "BF16", "INT8"]
+# Against whom: ONNX Runtime has no bf16 on CPUs, and PyTorch no int8; ours in bf16 stands beside int8.
+PEERS_OF = {
+    "FP32": ["eager", "openvino", "onnxruntime"],
+    "BF16": ["eager", "openvino"],
+    "INT8": ["bf16", "openvino", "onnxruntime"],
+}
 BATCHES = [1, 8]
 # A turn lasts so long at least; its first pass does not count.
 TURN_MS = 150
@@ -153,13 +159,10 @@ def contenders(
     threads: int,
     of_vendor: list[str],
 ) -> Iterator[dict[str, Contender]]:
-    """Those that there are: ONNX Runtime has no bf16 on CPUs, and PyTorch no int8; ours in bf16 stands beside int8.
-    `of_vendor` is the library of the processor's vendor, where there is one to measure."""
-    libraries = {
-        "FP32": ["ours", "eager", "openvino", "onnxruntime", *of_vendor],
-        "BF16": ["ours", "eager", "openvino", *of_vendor],
-        "INT8": ["ours", "bf16", "openvino", "onnxruntime"],
-    }[precision]
+    """Ours and its peers. `of_vendor` is the library of the processor's vendor, where there is one to measure."""
+    libraries = ["ours", *PEERS_OF[precision]]
+    if precision != "INT8":
+        libraries += of_vendor
     started: dict[str, Contender] = {}
     try:
         for name in libraries:
@@ -169,6 +172,23 @@ def contenders(
     finally:
         for contender in started.values():
             contender.end()
+
+
+@dataclasses.dataclass
+class Footnotes:
+    """Of the table: why a cell is empty, by number, and which versions the peers are."""
+
+    notes: list[str] = dataclasses.field(default_factory=list)
+    peers: set[str] = dataclasses.field(default_factory=set)
+
+
+def precisions_of(model: str, precisions: list[str]) -> list[str]:
+    return [p for p in precisions if p == "INT8" or model not in INT8_ONLY]
+
+
+def floor(model: str, precision: str, peer: str) -> str:
+    """Its row of targets.csv: the least ratio of all BATCHES."""
+    return f"{MODELS[model]}_{precision.lower()}_over_{peer}"
 
 
 def over(ours: Contender, peer: Contender) -> tuple[float, float, float]:
@@ -185,11 +205,12 @@ def measure(
     batch: int,
     folder: pathlib.Path,
     of_vendor: list[str],
-    notes: list[str],
+    footnotes: Footnotes,
     options: argparse.Namespace,
 ) -> dict[str, float]:
-    """Prints a row, with a number that `notes` explains where a library does not take the model; the ratios by peer."""
+    """Prints a row, with a number that a note explains where a library does not take the model; the ratios by peer."""
     with contenders(model, precision, folder, options.threads, of_vendor) as running:
+        footnotes.peers.update(c.name for c in running.values() if c.name != "Fovea")
         taking = [c for c in running.values() if not c.not_converted]
         for _ in range(options.rounds):
             for contender in taking:
@@ -202,11 +223,11 @@ def measure(
                 cells += ["", "", ""]
                 continue
             if contender.not_converted:
-                notes.append(
+                footnotes.notes.append(
                     f"{contender.name} does not take {model} in {precision}: "
                     f"{contender.not_converted}"
                 )
-                cells += [f"– [{len(notes)}]", "–", "–"]
+                cells += [f"– [{len(footnotes.notes)}]", "–", "–"]
                 continue
             cells.append(f"{1e3 * batch / statistics.median(contender.rounds):.1f}")
             cells.append(f"{contender.peak_mib:.0f}")
@@ -219,13 +240,28 @@ def measure(
         return ratios
 
 
+def compare_with_floors(results: dict[str, float], options: argparse.Namespace) -> int:
+    """The exit code. What was asked for and is not among the results is an error: targets.report."""
+    if not set(BATCHES) <= set(options.batches):
+        print(f"\nNot compared with the floors, which are of batches {BATCHES}.")
+        return 0
+    asked_for = {
+        floor(model, precision, peer)
+        for model in options.models
+        for precision in precisions_of(model, options.precisions)
+        for peer in PEERS_OF[precision]
+    }
+    left_out = targets.rows_of("bench-models").keys() - asked_for
+    return targets.report("bench-models", results, left_out=left_out)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument(
-        "--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS
+        "--precisions", nargs="+", choices=PEERS_OF, default=list(PEERS_OF)
     )
     parser.add_argument("--batches", nargs="+", type=int, default=BATCHES)
     options = parser.parse_args()
@@ -245,13 +281,9 @@ def main() -> int:
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
     results: dict[str, float] = {}
-    notes: list[str] = []
+    footnotes = Footnotes()
     for model in options.models:
-        precisions = [
-            precision
-            for precision in options.precisions
-            if precision == "INT8" or model not in INT8_ONLY
-        ]
+        precisions = precisions_of(model, options.precisions)
         for batch in options.batches if precisions else []:
             with tempfile.TemporaryDirectory() as name:
                 folder = pathlib.Path(name)
@@ -266,18 +298,17 @@ def main() -> int:
                 subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
                 for precision in precisions:
                     ratios = measure(
-                        model, precision, batch, folder, of_vendor, notes, options
+                        model, precision, batch, folder, of_vendor, footnotes, options
                     )
                     for peer, ratio in ratios.items():
                         if peer in of_vendor:  # no floor
                             continue
-                        row = f"{MODELS[model]}_{precision.lower()}_over_{peer}"
+                        row = floor(model, precision, peer)
                         results[row] = min(ratio, results.get(row, ratio))
-    for number, note in enumerate(notes, 1):
+    for number, note in enumerate(footnotes.notes, 1):
         print(f"\n[{number}] {note}")
-    rows = targets.rows_of("bench-models")
-    left_out = rows.keys() - results.keys()
-    return targets.report("bench-models", results, left_out=left_out)
+    print(f"\nAgainst {', '.join(sorted(footnotes.peers))}.")
+    return compare_with_floors(results, options)
 
 
 if __name__ == "__main__":
