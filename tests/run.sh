@@ -11,6 +11,8 @@ preset=${PRESET:-release}
 [ -n "$full" ] || export FOVEA_CUDA_TYPES=ONE
 # Another range of seeds each time; a failure prints its own.
 [ -z "$full" ] || export FOVEA_FUZZ_SEED=$((SRANDOM * 65536)) FOVEA_FUZZ_CASES=100000
+# At all sizes of all pairs of backbone and attention; otherwise a third of them.
+[ -z "$full" ] || export FOVEA_ALL_PAIRS=1
 
 unit_tests() { ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" -L unit; }
 # Each file in one process, as files share servers.

@@ -17,19 +17,37 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-constexpr std::string_view kOther = "other operators", kNone = "none";
+constexpr std::string_view kOther = "other operators", kNone = "outside operators";
+// A chain of linear layers is one operator, with the norms, activations and residuals around them.
+constexpr std::string_view kLinear = "linear layers and what is fused with them";
 
 // What operators do whose names hold such a text: the first that fits. What an operator calls
 // belongs to it.
 constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
-    {"attention", "attention"}, {"key_only", "attention"},  {"linear", "linear layers"},
-    {"addmm", "linear layers"}, {"bmm", "linear layers"},   {"matmul", "linear layers"},
-    {"norm", "norms"},          {"conv", "convolutions"},   {"winograd", "convolutions"},
-    {"rp_cpe", "convolutions"}, {"gelu", "activations"},    {"relu", "activations"},
-    {"sigmoid", "activations"}, {"softmax", "activations"}, {"copy", "copies"},
-    {"clone", "copies"},        {"contiguous", "copies"},   {"aten::cat", "copies"},
-    {"aten::to", "copies"},     {"pad", "copies"},          {"roll", "copies"},
-    {"aten::add", "additions"}, {"aten::mul", "additions"}, {"aten::mean", "additions"},
+    {"attention", "attention"},
+    {"key_only", "attention"},
+    {"linear", kLinear},
+    {"addmm", kLinear},
+    {"bmm", kLinear},
+    {"matmul", kLinear},
+    {"norm", "norms"},
+    {"conv", "convolutions"},
+    {"winograd", "convolutions"},
+    {"rp_cpe", "convolutions"},
+    {"gelu", "activations"},
+    {"relu", "activations"},
+    {"sigmoid", "activations"},
+    {"softmax", "activations"},
+    {"copy", "copies"},
+    {"clone", "copies"},
+    {"contiguous", "copies"},
+    {"aten::cat", "copies"},
+    {"aten::to", "copies"},
+    {"pad", "copies"},
+    {"roll", "copies"},
+    {"aten::add", "element-wise"},
+    {"aten::mul", "element-wise"},
+    {"aten::mean", "reductions"},
 };
 
 std::string_view KindOf(std::string_view name) {

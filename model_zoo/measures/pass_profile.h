@@ -16,16 +16,18 @@ struct PassProfile {
     std::string_view name;
     std::chrono::duration<double, std::milli> time;
   };
-  // Most first; together the pass. "none" is what no operator is.
+  // Most first, each the median of its own passes, so that together they are about the pass.
   std::vector<Part> parts;
   std::chrono::duration<double, std::milli> pass;
   // Without anybody watching, with all threads and with one.
   std::chrono::duration<double, std::milli> unwatched, by_one_thread;
   int threads = 0;
 
-  // The share of all threads' time that the same work does not take with one thread: at barriers,
+  // 1 where so many threads take that part of one thread's time. What is missing goes at barriers,
   // in parts that one thread does alone, or for memory that they share.
-  double Lost() const { return 1 - by_one_thread.count() / (threads * unwatched.count()); }
+  double ParallelEfficiency() const {
+    return by_one_thread.count() / (threads * unwatched.count());
+  }
 };
 
 // Of a prepared model, on ATen's threads, in an arena as served: the medians of so many passes,

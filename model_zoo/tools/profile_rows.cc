@@ -19,7 +19,7 @@ void PrintProfileJson(const ProfiledModel& model, const PassProfile& profile) {
                                       {"threads", profile.threads},
                                       {"pass_ms", profile.unwatched.count()},
                                       {"one_thread_ms", profile.by_one_thread.count()},
-                                      {"lost", profile.Lost()},
+                                      {"parallel_efficiency", profile.ParallelEfficiency()},
                                       {"watched_ms", profile.pass.count()},
                                       {"parts_ms", parts}}
                    .dump()
@@ -31,11 +31,11 @@ void PrintProfileJson(const ProfiledModel& model, const PassProfile& profile) {
 void PrintProfile(const ProfiledModel& model, const PassProfile& profile, bool json) {
   if (json) return PrintProfileJson(model, profile);
   std::printf(
-      "%s with %s in %s, batch %lld: %.2f ms on %d threads, %.2f ms on one (%.0f%% of the "
-      "threads' time lost to each other)\n\n",
+      "%s with %s in %s, batch %lld: %.2f ms on %d threads, %.2f ms on one (parallel "
+      "efficiency %.0f%%)\n\n",
       model.backbone.c_str(), model.attention.c_str(), model.precision.c_str(),
       static_cast<long long>(model.batch), profile.unwatched.count(), profile.threads,
-      profile.by_one_thread.count(), 100 * profile.Lost());
+      profile.by_one_thread.count(), 100 * profile.ParallelEfficiency());
   std::printf("| operators | ms | share |\n|---|---|---|\n");
   for (const PassProfile::Part& part : profile.parts) {
     std::printf("| %.*s | %.3f | %.1f%% |\n", static_cast<int>(part.name.size()), part.name.data(),

@@ -43,8 +43,8 @@ Options:
   --head NAME               With this head, by mmdetection's conventions (needs a MODEL); after
                             --heads those of the papers that have it
   --profile                 Where a pass's time goes, by what its operators do (needs a MODEL)
-  --precision fp32|bf16|int8  That it runs in (fp32)
-  --batch N                 Of so many images (1)
+  --precision fp32|bf16|int8  Of the profiled passes (fp32)
+  --batch N                 Images in each profiled pass (1)
   --json                    Print JSON instead of a table
   -h,--help                 Print this help message and exit
 
@@ -71,11 +71,11 @@ struct Options {
   std::vector<std::string> attentions;  // empty: the published one, and those of the papers' tables
   ImageSize image_size;                 // 0: the published one
   bool profile = false;
-  ProfiledPrecision precision = kProfiled[0];
-  int64_t batch = 1;
-  bool heads = false;              // those of the papers
-  std::string head;                // empty: none; of the papers: any
-  std::vector<std::string> names;  // empty: all
+  std::optional<ProfiledPrecision> precision;  // nothing: fp32
+  std::optional<int64_t> batch;                // nothing: 1
+  bool heads = false;                          // those of the papers
+  std::string head;                            // empty: none; of the papers: any
+  std::vector<std::string> names;              // empty: all
 };
 
 // Ends the program with 2: what was asked for cannot be.
@@ -193,9 +193,8 @@ Options Parse(const std::vector<std::string>& arguments) {
       if (found == std::end(kProfiled)) Refuse("--precision is fp32, bf16 or int8, not " + text);
       options.precision = *found;
     } else if (argument == "--batch") {
-      const std::optional<int64_t> batch = Count(value());
-      if (!batch) Refuse("--batch is a number of images");
-      options.batch = *batch;
+      options.batch = Count(value());
+      if (!options.batch) Refuse("--batch is a number of images");
     } else if (argument == "--heads") {
       options.heads = true;
     } else if (argument == "--head") {
@@ -223,17 +222,21 @@ Options Parse(const std::vector<std::string>& arguments) {
   if (options.profile && (options.names.empty() || options.heads || options.memory)) {
     Refuse("--profile needs a MODEL, and goes without --heads and --memory");
   }
+  if (!options.profile && (options.precision || options.batch)) {
+    Refuse("--precision and --batch say what --profile runs");
+  }
   return options;
 }
 
 void Profile(const CountedModel& counted, const Options& options) {
   const std::unique_ptr<Model> model = LoadModel(Describe(counted));
-  model->Prepare(c10::kCPU, options.precision.precision);
+  const ProfiledPrecision precision = options.precision.value_or(kProfiled[0]);
+  const int64_t batch = options.batch.value_or(1);
+  model->Prepare(c10::kCPU, precision.precision);
   const ModelInfo& info = model->info();
   constexpr int kPasses = 25;
-  const at::Tensor pixels = at::randn({options.batch, 3, info.image_height, info.image_width});
-  PrintProfile({std::string(counted.backbone), info.attention, std::string(options.precision.name),
-                options.batch},
+  const at::Tensor pixels = at::randn({batch, 3, info.image_height, info.image_width});
+  PrintProfile({std::string(counted.backbone), info.attention, std::string(precision.name), batch},
                ProfilePass(*model, pixels, kPasses), options.json);
 }
 

@@ -196,13 +196,17 @@ def test_a_profile_tells_where_the_time_of_a_pass_goes() -> None:
     profile = json.loads(result.stdout)
     assert (profile["precision"], profile["batch"]) == ("bf16", 2)
     parts = profile["parts_ms"]
-    assert {"attention", "linear layers", "none"} <= parts.keys()
-    assert parts["linear layers"] > parts.get("additions", 0)
+    linear = "linear layers and what is fused with them"
+    assert {"attention", linear, "outside operators"} <= parts.keys()
+    assert parts[linear] > parts.get("element-wise", 0)
     # Medians of the parts make about the median of the whole.
     assert sum(parts.values()) == pytest.approx(profile["watched_ms"], rel=0.3)
-    assert 0 < profile["pass_ms"] and profile["lost"] < 1
+    assert 0 < profile["pass_ms"] and 0 < profile["parallel_efficiency"]
     refused = run("--profile")
     assert refused.returncode == 2 and "needs a MODEL" in refused.stderr
+    for unread in (("--precision", "bf16"), ("--batch", "2")):
+        refused = run(*unread, "vit_demo_patch8_64")
+        assert refused.returncode == 2 and "what --profile runs" in refused.stderr
 
 
 def test_any_attention_and_size_are_counted() -> None:
