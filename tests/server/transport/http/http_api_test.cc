@@ -142,7 +142,7 @@ TEST_F(HttpApiTest, InfersInJson) {
   ASSERT_EQ(observer_.requests().size(), 1);
   EXPECT_EQ(observer_.requests()[0].protocol, Protocol::kHttp);
   EXPECT_EQ(observer_.requests()[0].method, "ModelInfer");
-  EXPECT_EQ(api_->memory().held(), 0);
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpApiTest, InfersInBinary) {
@@ -297,7 +297,7 @@ TEST_F(HttpApiTest, BadRequestsAreRefusedInWords) {
                          R"(","datatype":"INT8","shape":[1],"data":[1]})");
   }
   EXPECT_EQ(Ask("POST /v2/models/vit/infer", many + "]}").Reason(), "request.input_count");
-  EXPECT_EQ(api_->memory().held(), 0);
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpApiTest, WhatJsonCannotSayIsAskedForInBinary) {
@@ -452,7 +452,7 @@ TEST_F(HttpApiTest, ACallerThatGoesCancelsItsRequest) {
   while (!held.request->cancellation->Cancelled()) std::this_thread::yield();
   held.Fail(Cancelled("request.cancelled", "gone"));
   held.request.reset();
-  while (api_->memory().held() > 0) std::this_thread::yield();
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpApiTest, ACallerThatHasEndedItsHalfIsAnswered) {

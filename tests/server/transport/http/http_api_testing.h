@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "base/limits.h"
 #include "server/transport/http/http_api.h"
@@ -54,6 +56,15 @@ class HttpApiTest : public ::testing::Test {
                                    .check = MakeHttpCheck(*context_)},
                                   api_->memory(), SteadyClock(), MakeHttpApi(*context_));
     api_->SetServing(true);
+  }
+
+  // Of memory for requests, soon: an answer is there before its connection has ended.
+  void ExpectNothingIsHeld() const {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (api_->memory().held() > 0 && std::chrono::steady_clock::now() < late) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(api_->memory().held(), 0);
   }
 
   HttpApiAnswer Ask(std::string_view method_and_target, std::string_view body = "",

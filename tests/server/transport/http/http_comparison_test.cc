@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "base/status.h"
 #include "tests/server/api/fake_comparisons.h"
@@ -48,7 +47,7 @@ TEST_F(HttpComparisonTest, AFormIsReadAsItIsMeant) {
   EXPECT_EQ(api_->memory().held(), 11) << "the images, until it is over";
   comparisons_.Answer(FakeComparisons::Example());
   EXPECT_EQ(Answer().status, 200);
-  while (api_->memory().held() > 0) std::this_thread::yield();
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpComparisonTest, ABodyIsOneImageAndOfOneAttentionTheModelAsItIsComesFirst) {

@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "absl/strings/escaping.h"
 #include "tests/server/transport/http/http_api_testing.h"
@@ -52,7 +51,7 @@ TEST_F(HttpApiTest, ALoadMayBringItsWeights) {
   ASSERT_EQ(catalog_.last_files().size(), 1);
   EXPECT_EQ(catalog_.last_files()[0].name, "3/model.safetensors");
   EXPECT_EQ(catalog_.last_files()[0].bytes, weights);
-  while (api_->memory().held() > 0) std::this_thread::yield();
+  ExpectNothingIsHeld();
 
   const std::string file = R"("file:1/model.safetensors":)";
   EXPECT_EQ(load("{\"parameters\":{" + file + "\"AAAA\"}}").Reason(), "repository.parameter");

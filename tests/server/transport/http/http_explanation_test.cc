@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "base/status.h"
 #include "tests/server/api/fake_explanations.h"
@@ -48,7 +47,7 @@ TEST_F(HttpExplanationTest, AFormIsReadAsItIsMeant) {
   EXPECT_EQ(api_->memory().held(), 7) << "the image, until the explanation is there";
   explanations_.Answer(FakeExplanations::Example(1));
   EXPECT_EQ(Answer().status, 200);
-  while (api_->memory().held() > 0) std::this_thread::yield();
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpExplanationTest, TheAnswerIsJsonWithBase64) {
@@ -99,7 +98,7 @@ TEST_F(HttpExplanationTest, WhatCannotBeReadIsRefused) {
   EXPECT_EQ(Ask("POST /v1/explain?model=vit&method=maps&x=3", "picture").Reason(),
             "explain.bad_request");
   EXPECT_EQ(Ask("POST /v1/explain?model=vit&method=maps").Reason(), "explain.bad_request");
-  EXPECT_EQ(api_->memory().held(), 0);
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpExplanationTest, AnErrorHasItsStatus) {

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "base/status.h"
 #include "tests/server/api/fake_sweeps.h"
@@ -51,7 +50,7 @@ TEST_F(HttpSweepTest, AFormIsReadAsItIsMeant) {
   EXPECT_EQ(api_->memory().held(), 5) << "the image, until it is over";
   sweeps_.Answer(FakeSweeps::Example());
   EXPECT_EQ(Answer().status, 200);
-  while (api_->memory().held() > 0) std::this_thread::yield();
+  ExpectNothingIsHeld();
 }
 
 TEST_F(HttpSweepTest, WithoutAnImageTheServersNoiseIsMeantAndOfOneAttentionItAlone) {
