@@ -16,7 +16,8 @@ pip_install() { "$1/bin/pip" install --disable-pip-version-check --no-input "${@
 make_environment "$PEERS"
 # Versions of the references as in requirements-test.txt; numpy is whatever pytriton still accepts.
 pip_install "$PEERS" torch==2.11.0 torchvision==0.26.0 timm==1.0.31 \
-  transformers safetensors pillow 'tritonclient[all]' nvidia-pytriton==0.7.0 openvino nncf==3.4.0 onnx onnxruntime
+  transformers==5.24.0 safetensors==0.8.0 pillow 'tritonclient[all]' nvidia-pytriton==0.7.0 openvino==2026.4.1 \
+  nncf==3.4.0 onnx==1.23.2 onnxruntime==1.32.0
 tests/peers/install_perf_analyzer.sh "$PEERS"
 echo "peers installed in $PEERS"
 

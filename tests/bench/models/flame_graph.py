@@ -40,6 +40,7 @@ OUTERMOST = re.compile(r"fovea::models::|fovea::kernels::")
 
 def readable(symbol: str) -> str:
     """A C++ symbol without what instruction set, arguments and template arguments add to it."""
+    symbol = symbol.replace("(anonymous namespace)::", "")
     symbol = symbol.partition("(")[0] if "{lambda" not in symbol else symbol
     previous = None
     while previous != symbol:
@@ -106,9 +107,19 @@ def record(options: argparse.Namespace) -> collections.Counter[Stack]:
     return stacks_of(script)
 
 
+def deepest(stacks: collections.Counter[Stack]) -> int:
+    """The most functions over each other that are drawn."""
+    shares: collections.Counter[Stack] = collections.Counter()
+    for stack, samples in stacks.items():
+        for depth in range(1, len(stack) + 1):
+            shares[stack[:depth]] += samples
+    least = LEAST_SHARE * stacks.total()
+    return max(len(prefix) for prefix, samples in shares.items() if samples >= least)
+
+
 def draw(stacks: collections.Counter[Stack], title: str, out: pathlib.Path) -> None:
     total = stacks.total()
-    depth = max(len(stack) for stack in stacks)
+    depth = deepest(stacks)
     figure, axes = plt.subplots(figsize=(16, 0.28 * depth + 1))
     colours = plt.get_cmap("YlOrRd")
 
