@@ -1,7 +1,7 @@
 """Times whole models on a GPU against timm's: eager, torch.compile and a CUDA graph, in turn; appends each row as it is measured.
 
 The zoo's model is recorded as the server records it. Prints a table; exits 1 where a graph of ours is not TIMES_EAGER times as
-fast as eager at batch 1 (rows 20 and 21 of the targets).
+fast as eager at batch 1.
 """
 
 from __future__ import annotations
