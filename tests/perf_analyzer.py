@@ -25,10 +25,10 @@ def run(
 
     `data`: what it sends, a folder with a binary file for each input or a JSON file; its own random floats are random
     bytes, NaN among them. `concurrency`: start[:end[:step]]. A window of measurement lasts `window_ms`, or as long as
-    thirty requests take, on however busy a machine; no spread between windows is too large. Raises RuntimeError with all it printed where it does not run to its end.
+    ten requests take, on however busy a machine; no spread between windows is too large. Raises RuntimeError with all it printed where it does not run to its end.
     """
     window = (
-        ["--measurement-mode", "count_windows", "--measurement-request-count", 30]
+        ["--measurement-mode", "count_windows", "--measurement-request-count", 10]
         if window_ms is None
         else ["-p", window_ms]
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import tritonclient.grpc as triton
+from larger_variants import larger_in_full
 from running_server import BUILD, Server
 
 torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
@@ -37,7 +38,7 @@ def zoo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert code == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", larger_in_full(NAMES))
 def test_every_model_loads_and_answers(name: str, zoo_server: Server) -> None:
     client = triton.InferenceServerClient(zoo_server.grpc)
     client.load_model(name)

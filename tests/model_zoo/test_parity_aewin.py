@@ -49,6 +49,7 @@ def test_logits_are_the_definitions(
     check_logits(aewin_tiny(tmp_path), record_property)
 
 
+@pytest.mark.full
 def test_logits_of_the_larger_one_are_the_definitions(tmp_path: pathlib.Path) -> None:
     torch.manual_seed(1)
     name, side = "aewin_base_224", 128

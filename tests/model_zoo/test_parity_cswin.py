@@ -7,13 +7,14 @@ import pathlib
 
 import pytest
 import torch
+from larger_variants import larger_in_full
 from parity import Record, distance, facts_of
 from published_logits import StoredPair, check_published_logits
 
 VARIANTS = ["cswin_tiny_224", "cswin_base_224"]
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", larger_in_full(VARIANTS))
 def test_logits_are_the_official_codes(
     name: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:

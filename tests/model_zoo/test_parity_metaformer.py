@@ -9,6 +9,7 @@ import pathlib
 import pytest
 import timm
 import torch
+from larger_variants import larger_in_full
 from mmdetection_reference import RetinaNet, own_name
 from parity import (
     Pair,
@@ -49,7 +50,7 @@ def with_static_keys(
     return perturbed(model, str(attention))
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", larger_in_full(PUBLISHED))
 def test_logits_are_timms(
     name: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
@@ -69,7 +70,7 @@ def test_logits_with_knn_attention_are_those_of_the_published_form(
     check_knn_logits(pair, record_property, attention="conv|conv|knn:k=8|knn:k=4")
 
 
-@pytest.mark.parametrize("size", ["s18", "b36"])
+@pytest.mark.parametrize("size", ["s18", pytest.param("b36", marks=pytest.mark.full)])
 @pytest.mark.parametrize("attention", ["ska", "cska"])
 def test_logits_with_static_keys_are_those_of_the_formula(
     attention: str, size: str, tmp_path: pathlib.Path, record_property: Record

@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 import torch
+from larger_variants import larger_in_full
 from parity import (
     Pair,
     Record,
@@ -44,7 +45,7 @@ def pair_of(name: str, folder: pathlib.Path, images: int = 2) -> Pair:
     return Pair(name, timm_model(name), folder, images=images)
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, "swin_tiny_32"])
+@pytest.mark.parametrize("name", [*larger_in_full(PUBLISHED), "swin_tiny_32"])
 def test_logits_are_timms(
     name: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from larger_variants import larger_in_full
 from parity import (
     Pair,
     Record,
@@ -95,7 +96,7 @@ def knn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, "vit_demo_patch8_64"])
+@pytest.mark.parametrize("name", [*larger_in_full(PUBLISHED), "vit_demo_patch8_64"])
 def test_logits_are_timms(
     name: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:

@@ -23,7 +23,10 @@ from timm.layers import resample_abs_pos_embed_nhwc
 from timm.models.volo import Attention
 
 
-@pytest.mark.parametrize(("name", "side"), [("volo_d1_384", 384), ("volo_d3_448", 448)])
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [("volo_d1_384", 384), pytest.param("volo_d3_448", 448, marks=pytest.mark.full)],
+)
 def test_logits_are_timms(
     name: str, side: int, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
