@@ -1,4 +1,4 @@
-#include "server/quantize/pictures.h"
+#include "server/quantize/picture_reader.h"
 
 #include <ATen/ATen.h>
 
@@ -15,7 +15,6 @@
 #include "model_zoo/training/data/user_data/image_folder.h"
 #include "server/core/memory_budget.h"
 #include "server/core/tensor.h"
-#include "server/executor/normalise.h"
 #include "server/imaging/preprocess.h"
 #include "server/pipeline/model_options.h"
 
@@ -80,27 +79,28 @@ absl::StatusOr<std::string> FileContents(const std::filesystem::path& path) {
 
 PictureReader::PictureReader(const models::ModelInfo& info,
                              const models::Preprocessing& preprocessing)
-    : spec_(ImagingSpec(info, preprocessing)), preprocessing_(preprocessing) {}
+    : spec_(ImagingSpec(info, preprocessing)),
+      copy_(preprocessing),
+      takes_bytes_(info.pixel_input == models::PixelInput::kBytes) {}
 
 absl::StatusOr<at::Tensor> PictureReader::Read(std::span<const PictureFile> pictures) const {
-  const ImageSize& size = spec_.sizes.front();
-  const auto normalisation = Normalisation::From(preprocessing_.mean, preprocessing_.std);
-  const at::Tensor pixels =
-      at::zeros({static_cast<int64_t>(pictures.size()), 3, size.height, size.width});
   MemoryBudget budget(std::numeric_limits<int64_t>::max(), SteadyClock());
   const ImagingResources resources{.budget = budget, .clock = SteadyClock()};
-  for (size_t i = 0; i < pictures.size(); ++i) {
-    FOVEA_ASSIGN_OR_RETURN(const std::string bytes, FileContents(pictures[i].path));
-    const auto image = DecodeAndResize(ScatteredBytes::Copy(bytes), spec_, {}, resources);
+  DecodedPixels decoded;
+  for (const PictureFile& picture : pictures) {
+    FOVEA_ASSIGN_OR_RETURN(const std::string bytes, FileContents(picture.path));
+    auto image = DecodeAndResize(ScatteredBytes::Copy(bytes), spec_, {}, resources);
     if (!image.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(pictures[i].path.string(), ": ", image.status().message()));
+          absl::StrCat(picture.path.string(), ": ", image.status().message()));
     }
-    const ImageTransform& seen = image->transform;
-    NormaliseImage(image->rgb.data(), seen.height, seen.width, normalisation,
-                   pixels[static_cast<int64_t>(i)].mutable_data_ptr<float>(),
-                   {.row = size.width, .plane = size.height * size.width});
+    decoded.images.push_back(*std::move(image));
   }
+  const auto count = static_cast<int64_t>(pictures.size());
+  const auto& [height, width] = spec_.sizes.front();
+  const at::Tensor pixels = takes_bytes_ ? at::empty({count, height, width, 3}, at::kByte)
+                                         : at::empty({count, 3, height, width});
+  copy_.Copy(decoded, pixels);
   return pixels;
 }
 
