@@ -2,17 +2,14 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/picture_folders.h"
 #include "base/status.h"
-#include "model_zoo/training/data/picture_files/picture_file.h"
-#include "model_zoo/training/data/sample_source.h"
-#include "model_zoo/training/data/user_data/files.h"
-#include "model_zoo/training/data/user_data/image_folder.h"
 #include "server/core/memory_budget.h"
 #include "server/core/tensor.h"
 #include "server/imaging/preprocess.h"
@@ -34,38 +31,27 @@ std::vector<PictureFile> Spread(std::vector<PictureFile> pictures, int64_t most)
 }  // namespace
 
 absl::StatusOr<std::vector<PictureFile>> PicturesBelow(const std::filesystem::path& folder,
-                                                       int64_t most) try {
-  std::vector<PictureFile> pictures;
-  for (std::filesystem::path& path :
-       models::training::FilesBelow(folder, models::training::IsPictureName)) {
-    pictures.push_back({.path = std::move(path)});
-  }
-  if (pictures.empty()) {
+                                                       int64_t most) {
+  FOVEA_ASSIGN_OR_RETURN(std::vector<std::filesystem::path> files,
+                         FilesBelow(folder, IsPictureName));
+  if (files.empty()) {
     return absl::NotFoundError(
         absl::StrCat(folder.string(), " holds no JPEG, PNG or WebP, nor do its folders"));
   }
+  std::vector<PictureFile> pictures;
+  for (std::filesystem::path& file : files) pictures.push_back({.path = std::move(file)});
   return Spread(std::move(pictures), most);
-} catch (const models::training::DataError& error) {
-  return absl::NotFoundError(error.what());
 }
 
 absl::StatusOr<std::vector<PictureFile>> LabelledPictures(const std::filesystem::path& folder,
                                                           const std::vector<std::string>& labels,
-                                                          int64_t most) try {
-  const models::training::ImageFolder data(folder, labels);
-  const std::vector<std::filesystem::path> files = data.files();
+                                                          int64_t most) {
+  FOVEA_ASSIGN_OR_RETURN(std::vector<ClassPicture> labelled, PicturesOfClasses(folder, labels));
   std::vector<PictureFile> pictures;
-  for (uint64_t i = 0; i < data.size(); ++i) {
-    const std::string name = data.Name(i);  // "cat/1.jpg"
-    const auto label = std::ranges::find(labels, name.substr(0, name.find('/')));
-    pictures.push_back({.path = files.at(i), .label = label - labels.begin()});
-  }
-  if (pictures.empty()) {
-    return absl::NotFoundError(absl::StrCat(folder.string(), " holds no picture"));
+  for (ClassPicture& picture : labelled) {
+    pictures.push_back({.path = std::move(picture.file), .label = picture.class_index});
   }
   return Spread(std::move(pictures), most);
-} catch (const models::training::DataError& error) {
-  return absl::InvalidArgumentError(error.what());
 }
 
 absl::StatusOr<std::string> FileContents(const std::filesystem::path& path) {
