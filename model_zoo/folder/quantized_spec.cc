@@ -21,6 +21,12 @@ absl::StatusOr<std::string> QuantizedSpec(std::string_view text, std::string_vie
   spec.clear_version_policy();
   spec.clear_version_labels();
   spec.clear_canary();
+  v1::InstanceGroup& instances = *spec.mutable_instance_group();
+  if (instances.kind() == v1::InstanceGroup::KIND_GPU) {
+    instances.clear_kind();
+    instances.clear_gpus();
+    instances.clear_count();  // that of batches on each GPU
+  }
   std::string written;
   google::protobuf::TextFormat::PrintToString(spec, &written);
   return "# " + std::string(summary) + "\n" + written;

@@ -11,7 +11,8 @@ namespace fovea {
 // `text`, the model.textproto of a model that can be read, as that of one called `name` with
 // precision INT8 and the weights of its own folder's version 1: what said which version serves, or
 // whose weights, is left out, and so is a canary: its files stay with the model, and other rounding
-// fails one of numbers. `summary`: a line for people, above the rest. Comments are not kept.
+// fails one of numbers. GPUs do not run it, so none are asked for. `summary`: a line for people,
+// above the rest. Comments are not kept.
 absl::StatusOr<std::string> QuantizedSpec(std::string_view text, std::string_view name,
                                           std::string_view summary);
 

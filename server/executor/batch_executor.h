@@ -138,6 +138,10 @@ class BatchExecutor {
   // What Finish makes of an image besides what it takes.
   int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
+  // Runs one image of each size, and gives the shape keys of those that are run, the largest first:
+  // the allocator's and oneDNN's buffers for it then serve the smaller ones. FAILED_PRECONDITION:
+  // an answer is no number, or batches hold too much.
+  absl::StatusOr<std::vector<uint64_t>> ProbeSizes(models::ForwardContext& context);
   absl::Status WarmUp(const WarmUpProgress& progress);
   std::span<const std::unique_ptr<Lane>> WarmedUpLanes() const;
   // Batches of one shape on so many threads, timed on the first lane. Returns the peak of the

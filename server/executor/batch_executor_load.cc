@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <ranges>
 #include <span>
 #include <utility>
@@ -64,12 +63,14 @@ absl::Status CheckAnswer(std::span<const at::Tensor> outputs, const models::Imag
 absl::StatusOr<std::unique_ptr<models::Model>> Load(const BatchExecutorOptions& options,
                                                     LaneDevice& device) {
   std::unique_ptr<models::Model> model;
+  absl::Status prepared;
   FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
     device.EnterThread();
     const absl::Cleanup leave = [&] { device.LeaveThread(); };
     model = models::LoadModel(options.model);
-    device.Prepare(*model, options.model.precision);
+    prepared = device.Prepare(*model, options.model.precision);
   }));
+  FOVEA_RETURN_IF_ERROR(prepared);
   return model;
 }
 
@@ -126,21 +127,53 @@ absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes)
   for (int lane = 0; lane < lanes; ++lane) {
     needed += allowed.MaxImagesOfInstance(lane) * input_bytes;
   }
-  const std::optional<int64_t> available = device_->SetAside(needed);
-  if (!available) return absl::OkStatus();
+  const LaneDevice::Room room = device_->SetAside(needed);
+  if (room.fits) return absl::OkStatus();
   const bool divided = allowed.fewest() < allowed.most();
   return FailedPrecondition(
       "model.too_large",
       absl::StrFormat("batches of %d in %d instances need about %.1f GiB of memory, and %.1f GiB "
                       "are free: lower max_batch_size%s",
                       options_.max_batch_size, divided ? 1 : lanes, std::ldexp(needed, -30),
-                      std::ldexp(*available, -30),
+                      std::ldexp(room.available, -30),
                       divided ? ", or set instance_group.count: 1" : " or instance_group.count"));
 }
 
 int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
   const bool bytes = info().pixel_input == models::PixelInput::kBytes;
   return 3 * size.height * size.width * (bytes ? 1 : int64_t{sizeof(float)});
+}
+
+absl::StatusOr<std::vector<uint64_t>> BatchExecutor::ProbeSizes(models::ForwardContext& context) {
+  const std::vector<models::ImageSize> sizes = info().sizes();
+  device_bytes_.resize(sizes.size());
+  const std::unique_ptr<Lane> probe = device_->MakeLane(*model_, preprocessing_, 1);
+  probe->ClearInput();
+  std::vector<uint64_t> largest_first(sizes.size());
+  std::iota(largest_first.begin(), largest_first.end(), 0);
+  std::ranges::stable_sort(largest_first, std::greater(), [&](uint64_t shape_key) {
+    return sizes[shape_key].height * sizes[shape_key].width;
+  });
+  std::vector<uint64_t> run;
+  int64_t pass_bytes = 0;
+  for (const uint64_t shape_key : largest_first) {
+    const Lane::Pass pass = probe->Run({.shape_key = shape_key}, context);
+    FOVEA_RETURN_IF_ERROR(CheckAnswer(pass.outputs, sizes[shape_key]));
+    output_bytes_ = std::max(output_bytes_, BytesOf(pass.outputs) + DescribedBytes());
+    device_bytes_[shape_key] = model_->weight_bytes() + options_.max_batch_size * pass.peak_bytes;
+    if (device_bytes_[shape_key] > options_.max_device_bytes) continue;
+    run.push_back(shape_key);
+    pass_bytes = std::max(pass_bytes, pass.peak_bytes - InputBytesPerImage(sizes[shape_key]));
+  }
+  if (run.empty()) {
+    return FailedPrecondition(
+        "model.too_large",
+        absl::StrFormat("the model and a batch of %d hold more than the %.1f MiB that a model "
+                        "may hold on its device (--max-device-bytes)",
+                        options_.max_batch_size, std::ldexp(options_.max_device_bytes, -20)));
+  }
+  FOVEA_RETURN_IF_ERROR(CheckMemory(InputBytesPerImage(sizes[run.front()]), pass_bytes));
+  return run;
 }
 
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
@@ -150,49 +183,19 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     turn = options_.warm_up_turn->Await([&] { return context.ShouldStop(); }, clock_);
     if (turn == nullptr) return LoadStopped();
   }
-  const std::vector<models::ImageSize> sizes = info().sizes();
-  // The largest first, here and within a shape: the allocator's and oneDNN's buffers then serve the
-  // smaller ones.
-  std::vector<uint64_t> shape_keys(sizes.size());
-  std::iota(shape_keys.begin(), shape_keys.end(), 0);
-  std::ranges::stable_sort(shape_keys, std::greater(), [&](uint64_t shape_key) {
-    return sizes[shape_key].height * sizes[shape_key].width;
-  });
-  absl::Status healthy, fits;
+  absl::Status probed;
   FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
     device_->EnterThread();
     const absl::Cleanup leave = [&] { device_->LeaveThread(); };
-    const std::unique_ptr<Lane> probe = device_->MakeLane(*model_, preprocessing_, 1);
-    probe->ClearInput();
-    int64_t pass_bytes = 0;
-    device_bytes_.resize(sizes.size());
-    std::erase_if(shape_keys, [&](uint64_t shape_key) {
-      const Lane::Pass pass = probe->Run({.shape_key = shape_key}, context);
-      if (healthy.ok()) healthy = CheckAnswer(pass.outputs, sizes[shape_key]);
-      const int64_t peak = pass.peak_bytes;
-      output_bytes_ = std::max(output_bytes_, BytesOf(pass.outputs) + DescribedBytes());
-      device_bytes_[shape_key] = model_->weight_bytes() + options_.max_batch_size * peak;
-      if (device_bytes_[shape_key] > options_.max_device_bytes) return true;
-      pass_bytes = std::max(pass_bytes, peak - InputBytesPerImage(sizes[shape_key]));
-      return false;
-    });
-    if (!healthy.ok()) return;
-    if (shape_keys.empty()) {
-      fits = FailedPrecondition(
-          "model.too_large",
-          absl::StrFormat("the model and a batch of %d hold more than the %.1f MiB that a model "
-                          "may hold on its device (--max-device-bytes)",
-                          options_.max_batch_size, std::ldexp(options_.max_device_bytes, -20)));
-      return;
-    }
-    fits = CheckMemory(InputBytesPerImage(sizes[shape_keys.front()]), pass_bytes);
-    if (!fits.ok()) return;
+    const absl::StatusOr<std::vector<uint64_t>> shape_keys = ProbeSizes(context);
+    probed = shape_keys.status();
+    if (!probed.ok()) return;
     for (int lane = 0; lane < options_.arrangement.lanes; ++lane) {
       lanes_.push_back(
           device_->MakeLane(*model_, preprocessing_, allowed_threads().MaxImagesOfInstance(lane)));
     }
     for (const auto& lane : WarmedUpLanes()) lane->ClearInput();
-    for (const uint64_t shape_key : shape_keys) {
+    for (const uint64_t shape_key : *shape_keys) {
       int64_t peak = 0;
       for (const int on : std::views::reverse(options_.arrangement.threads_per_batch)) {
         peak = std::max(peak, WarmUpShape(shape_key, on, context, progress));
@@ -200,10 +203,9 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
       device_bytes_[shape_key] = model_->weight_bytes() + peak;
       peak_activation_bytes_ = std::max(peak_activation_bytes_, peak);
     }
-    kernels::GiveFreeMemoryBack();  // of the file, of unpacked weights, of recorded passes
+    kernels::GiveFreeMemoryBack();  // of the file, of unpacked weights, of captured passes
   }));
-  FOVEA_RETURN_IF_ERROR(healthy);
-  FOVEA_RETURN_IF_ERROR(fits);
+  FOVEA_RETURN_IF_ERROR(probed);
   return context.ShouldStop() ? LoadStopped() : absl::OkStatus();
 }
 

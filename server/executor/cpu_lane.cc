@@ -135,8 +135,9 @@ class CpuDevice final : public LaneDevice {
 
   std::string_view name() const override { return "CPU"; }
 
-  void Prepare(models::Model& model, models::Precision precision) override {
+  absl::Status Prepare(models::Model& model, models::Precision precision) override {
     model.Prepare(at::kCPU, precision);
+    return absl::OkStatus();
   }
 
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
@@ -154,12 +155,12 @@ class CpuDevice final : public LaneDevice {
     return std::clamp(options_.threads / options_.threads_per_batch.front(), 1, lanes);
   }
 
-  // Only a question: what is not used yet of one model's share is free for another's, and the
-  // machine's memory is not this process's alone.
-  std::optional<int64_t> SetAside(int64_t bytes) override {
+  // What is not used yet of one model's share is free for another's.
+  Room SetAside(int64_t bytes) override {
     const std::optional<int64_t> available =
         options_.available_memory ? options_.available_memory() : std::nullopt;
-    return available && bytes > *available ? available : std::nullopt;
+    if (!available || bytes <= *available) return {};
+    return {.fits = false, .available = *available};
   }
 
   void EnterThread() const override { intra_op_threads_.Enter(); }

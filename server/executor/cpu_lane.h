@@ -17,7 +17,8 @@ struct CpuLaneOptions {
   int lanes = 1;    // of this model
   // Inside one operator of a batch, ascending; at most `threads`.
   std::vector<int> threads_per_batch = {1};
-  // As LaneDevice's; null: not known.
+  // Bytes of the machine's memory that batches may use, asked when a model is loaded; null, or
+  // nothing: not known.
   std::function<std::optional<int64_t>()> available_memory;
 };
 

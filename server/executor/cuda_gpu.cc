@@ -27,26 +27,26 @@ class CudaStream final : public GpuStream {
  public:
   explicit CudaStream(c10::DeviceIndex index)
       : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)) {}
-  ~CudaStream() override { Abandon(); }
+  ~CudaStream() override { AwaitIgnoringErrors(); }
 
-  void Give(std::function<void()> work) override {
+  void Enqueue(std::function<void()> work) override {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     work();
   }
 
-  std::unique_ptr<GpuGraph> Record(std::function<void()> work) override {
+  std::unique_ptr<GpuGraph> Capture(std::function<void()> work) override {
     const c10::cuda::CUDAStreamGuard guard(stream_);
-    auto recorded = std::make_unique<CudaGraph>();
+    auto captured = std::make_unique<CudaGraph>();
     // Other threads load models meanwhile, and wait for their own streams.
-    recorded->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    captured->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
-      EndFailedCapture(recorded->graph);
+      EndFailedCapture(captured->graph);
       throw;
     }
-    recorded->graph.capture_end();
-    return recorded;
+    captured->graph.capture_end();
+    return captured;
   }
 
   void Replay(const GpuGraph& graph) override {
@@ -66,7 +66,7 @@ class CudaStream final : public GpuStream {
     done_.synchronize();
   }
 
-  void Abandon() noexcept override {
+  void AwaitIgnoringErrors() noexcept override {
     // Also after an error of the device that stays, which whoever gives it work next is told.
     const c10::cuda::CUDAStreamGuard guard(stream_);
     static_cast<void>(cudaStreamSynchronize(stream_.stream()));

@@ -16,7 +16,7 @@
 
 namespace fovea {
 
-// Work that a stream has recorded, to be done again over the same memory. Not longer than the
+// Work that a stream has captured, to be done again over the same memory. Must not outlive its
 // stream.
 class GpuGraph {
  public:
@@ -27,31 +27,33 @@ class GpuGraph {
 enum class GpuMark { kBegin, kCopiedIn, kComputed, kCopiedOut };
 inline constexpr int kGpuMarks = 4;
 
-// Work of a GPU, done in the order in which it is given, while whoever gives it goes on: until
-// Await has returned, what the work reads is not to be written and what it writes not to be read.
-// Used by one thread at a time. Everything throws c10::Error, also about what was given before.
+// Work of a GPU, done in the order in which it is enqueued, while whoever enqueues it goes on:
+// until Await has returned, what the work reads is not to be written and what it writes not to be
+// read. Used by one thread at a time. Everything throws c10::Error, also about what was enqueued
+// before.
 class GpuStream {
  public:
   virtual ~GpuStream() = default;
 
   // `work` calls operators of LibTorch, which go to this stream.
-  virtual void Give(std::function<void()> work) = 0;
+  virtual void Enqueue(std::function<void()> work) = 0;
 
-  // Records what the operators of `work` do, without doing it; they have been run once before, and
+  // Captures what the operators of `work` do, without doing it; they have been run once before, and
   // wait for nothing and read no memory of the host. Tensors that `work` makes are written by each
   // replay. All graphs of a stream share their memory: what one leaves there lasts until the next
-  // is replayed. Returns when it is recorded.
-  virtual std::unique_ptr<GpuGraph> Record(std::function<void()> work) = 0;
+  // is replayed. Returns when it is captured.
+  virtual std::unique_ptr<GpuGraph> Capture(std::function<void()> work) = 0;
   virtual void Replay(const GpuGraph& graph) = 0;
 
   virtual void Mark(GpuMark mark) = 0;
   // The device's time between two marks of work that has been awaited.
   virtual Nanos Between(GpuMark from, GpuMark to) const = 0;
 
-  // Returns when everything is done that was given.
+  // Returns when everything is done that was enqueued.
   virtual void Await() = 0;
-  // Likewise, after a failure: of another one nobody hears.
-  virtual void Abandon() noexcept = 0;
+  // Likewise, where an error has been told, or nobody is left to tell one: it drops what Await
+  // would throw.
+  virtual void AwaitIgnoringErrors() noexcept = 0;
 };
 
 // Thread-safe. Outlives its streams.
@@ -77,7 +79,7 @@ class Gpu {
   // not another's.
   MemoryBudget& budget() const { return budget_; }
 
-  // Memory of the host, which the GPU copies from and to by itself. Not initialised.
+  // Pinned memory of the host. Not initialised.
   virtual at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const = 0;
   virtual std::unique_ptr<GpuStream> MakeStream() const = 0;
 

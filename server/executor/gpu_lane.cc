@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/status.h"
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/executor/intra_op_threads.h"
@@ -18,7 +21,7 @@ namespace fovea {
 namespace {
 
 // Pixels go as they came, bytes as bytes, into memory that the GPU copies from, in one copy to the
-// GPU, and are normalised there. A model whose work is always the same is recorded once for each
+// GPU, and are normalised there. A model whose work is always the same is captured once for each
 // size and number of images, and replayed: launching its hundreds of operators one by one takes
 // longer than they do.
 class GpuLane final : public Lane {
@@ -37,7 +40,7 @@ class GpuLane final : public Lane {
     const int64_t numbers = max_batch_size * most_pixels_ * 3;
     staging_ =
         gpu.HostBuffer({takes_bytes_ ? numbers : numbers * int64_t{sizeof(float)}}, at::kByte);
-    stream_->Give([this, numbers, device = at::TensorOptions().device(gpu.device())] {
+    stream_->Enqueue([this, numbers, device = at::TensorOptions().device(gpu.device())] {
       bytes_ = at::zeros({numbers}, device.dtype(at::kByte));
       if (takes_bytes_) return;
       normalised_ = at::zeros({numbers}, device.dtype(at::kFloat));
@@ -47,7 +50,7 @@ class GpuLane final : public Lane {
     stream_->Await();
   }
 
-  ~GpuLane() override { stream_->Abandon(); }
+  ~GpuLane() override { stream_->AwaitIgnoringErrors(); }
 
   int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
     shape_key_ = tasks.front()->shape_key();
@@ -78,28 +81,28 @@ class GpuLane final : public Lane {
   }
 
   Pass MakeReady(const BatchSize& batch, models::ForwardContext& context) override {
-    // What the first pass of a size builds, and what it holds, is not recorded.
+    // What the first pass of a size builds, and what it holds, is not captured.
     Pass pass = RunInput(batch, batch.images, nullptr, context);
     const std::pair key(batch.shape_key, batch.images);
-    if (pass.outputs.empty() || !model_.info().replayable || recorded_.contains(key)) return pass;
-    Recorded& recorded = recorded_[key];
-    recorded.peak_bytes = pass.peak_bytes;
-    recorded.graph = stream_->Record([this, &recorded, input = Input(batch.images)] {
+    if (pass.outputs.empty() || !model_.info().replayable || captured_.contains(key)) return pass;
+    Captured& captured = captured_[key];
+    captured.peak_bytes = pass.peak_bytes;
+    captured.graph = stream_->Capture([this, &captured, input = Input(batch.images)] {
       models::ForwardContext neutral;
-      recorded.outputs = model_.RunBatch(input, neutral);
+      captured.outputs = model_.RunBatch(input, neutral);
     });
     return pass;
   }
 
   Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
-    const auto recorded = recorded_.lower_bound({batch.shape_key, batch.images});
-    const bool found = recorded != recorded_.end() && recorded->first.first == batch.shape_key;
-    return RunInput(batch, found ? recorded->first.second : batch.images,
-                    found ? &recorded->second : nullptr, context);
+    const auto captured = captured_.lower_bound({batch.shape_key, batch.images});
+    const bool found = captured != captured_.end() && captured->first.first == batch.shape_key;
+    return RunInput(batch, found ? captured->first.second : batch.images,
+                    found ? &captured->second : nullptr, context);
   }
 
  private:
-  struct Recorded {
+  struct Captured {
     std::unique_ptr<GpuGraph> graph;
     std::vector<at::Tensor> outputs;
     int64_t peak_bytes = 0;
@@ -129,25 +132,25 @@ class GpuLane final : public Lane {
     return takes_bytes_ ? AsBytes(bytes_, images) : AsNumbers(normalised_, images);
   }
 
-  // Runs `images` of the input, of which batch.images are a caller's: as `recorded`, if that is
+  // Runs `images` of the input, of which batch.images are a caller's: as `captured`, if that is
   // not null.
-  Pass RunInput(const BatchSize& batch, int images, const Recorded* recorded,
+  Pass RunInput(const BatchSize& batch, int images, const Captured* captured,
                 models::ForwardContext& context) {
     shape_key_ = batch.shape_key;
     Pass pass;
     if (context.ShouldStop()) return pass;
     std::vector<at::Tensor> outputs;  // on the GPU
     // What fails leaves work behind that still reads the staging, and writes here.
-    const absl::Cleanup abandon = [this] { stream_->Abandon(); };
+    const absl::Cleanup await = [this] { stream_->AwaitIgnoringErrors(); };
     stream_->Mark(GpuMark::kBegin);
-    stream_->Give([&] { CopyIn(batch.images); });
+    stream_->Enqueue([&] { CopyIn(batch.images); });
     stream_->Mark(GpuMark::kCopiedIn);
-    stream_->Give([&] { Normalise(batch.images); });
-    if (recorded != nullptr) {
-      stream_->Replay(*recorded->graph);
-      pass.peak_bytes = recorded->peak_bytes;
+    stream_->Enqueue([&] { Normalise(batch.images); });
+    if (captured != nullptr) {
+      stream_->Replay(*captured->graph);
+      pass.peak_bytes = captured->peak_bytes;
     } else {
-      stream_->Give([&] {
+      stream_->Enqueue([&] {
         kernels::MemoryLedger ledger;
         const at::Tensor input = Input(images);
         outputs = model_.RunBatch(input, context);
@@ -155,8 +158,8 @@ class GpuLane final : public Lane {
       });
     }
     stream_->Mark(GpuMark::kComputed);
-    stream_->Give([&] {
-      for (const at::Tensor& output : recorded != nullptr ? recorded->outputs : outputs) {
+    stream_->Enqueue([&] {
+      for (const at::Tensor& output : captured != nullptr ? captured->outputs : outputs) {
         pass.outputs.push_back(CopyOut(output.narrow(0, 0, batch.images)));
       }
     });
@@ -207,7 +210,7 @@ class GpuLane final : public Lane {
   uint64_t shape_key_ = 0;                   // of what was gathered last
   bool gathered_bytes_ = false;              // the staging holds bytes
   std::vector<models::ImageSize> contents_;  // of each image gathered
-  std::map<std::pair<uint64_t, int>, Recorded> recorded_;  // by shape key and images
+  std::map<std::pair<uint64_t, int>, Captured> captured_;  // by shape key and images
 };
 
 class GpuDevice final : public LaneDevice {
@@ -216,10 +219,11 @@ class GpuDevice final : public LaneDevice {
 
   std::string_view name() const override { return "GPU"; }
 
-  void Prepare(models::Model& model, models::Precision precision) override {
-    HoldWeights(model);  // as they were loaded they come, whatever the precision leaves of them
+  absl::Status Prepare(models::Model& model, models::Precision precision) override {
+    // As they were loaded they come, whatever the precision leaves of them.
+    FOVEA_RETURN_IF_ERROR(HoldWeights(model));
     model.Prepare(gpu_->device(), precision);
-    HoldWeights(model);
+    return HoldWeights(model);
   }
 
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
@@ -234,10 +238,10 @@ class GpuDevice final : public LaneDevice {
   bool WarmsUpEachLane() const override { return true; }
 
   int Concurrent(int lanes) const override { return lanes; }
-  std::optional<int64_t> SetAside(int64_t bytes) override {
+  Room SetAside(int64_t bytes) override {
     const int64_t left = std::min(Left(), gpu_->AvailableMemory().value_or(Left()));
-    if (bytes > left || !set_aside_.TryGrow(bytes)) return left;
-    return std::nullopt;
+    if (bytes > left || !set_aside_.TryGrow(bytes)) return {.fits = false, .available = left};
+    return {};
   }
 
   void EnterThread() const override { threads_.Enter(); }
@@ -246,11 +250,15 @@ class GpuDevice final : public LaneDevice {
  private:
   static constexpr int kThreads[] = {1};
 
-  void HoldWeights(const models::Model& model) {
+  absl::Status HoldWeights(const models::Model& model) {
     const int64_t bytes = model.weight_bytes();
     set_aside_.ShrinkTo(bytes);
-    TORCH_CHECK_WITH(OutOfMemoryError, set_aside_.TryGrow(bytes - set_aside_.bytes()), gpu_->name(),
-                     " has ", Left(), " bytes left for models, and weights take ", bytes);
+    if (set_aside_.TryGrow(bytes - set_aside_.bytes())) return absl::OkStatus();
+    return FailedPrecondition(
+        "model.too_large",
+        absl::StrFormat("the weights take %.1f MiB, and %s has %.1f MiB left for models "
+                        "(--max-gpu-bytes)",
+                        std::ldexp(bytes, -20), gpu_->name(), std::ldexp(Left(), -20)));
   }
   int64_t Left() const { return gpu_->budget().capacity() - gpu_->budget().held(); }
 

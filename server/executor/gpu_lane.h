@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-// The sizes of batch for which a GPU's work is recorded, descending: powers of two, and
+// The sizes of batch for which a GPU's work is captured, descending: powers of two, and
 // `max_batch_size`. A batch between them runs as the next larger one, its last images being
 // whatever was there before.
 std::vector<int> BatchBuckets(int max_batch_size);

@@ -19,7 +19,7 @@ std::vector<GpuMemory> MemoryOf(const Gpus& gpus) {
                       .allocated = allocated,
                       .reserved = reserved,
                       .set_aside = gpu->budget().held(),
-                      .most = gpu->budget().capacity()});
+                      .limit = gpu->budget().capacity()});
   }
   return memory;
 }

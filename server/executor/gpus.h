@@ -27,7 +27,7 @@ struct GpuMemory {
   int64_t allocated = 0;  // by tensors
   int64_t reserved = 0;   // by LibTorch's allocator, for these and those to come
   int64_t set_aside = 0;  // for the models that are loaded, whether they run or not
-  int64_t most = 0;       // that may be set aside
+  int64_t limit = 0;      // of what may be set aside
 };
 std::vector<GpuMemory> MemoryOf(const Gpus& gpus);
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "model_zoo/model_description.h"
 #include "server/core/stages.h"
 #include "server/executor/inference_task.h"
@@ -60,8 +61,9 @@ class LaneDevice {
 
   virtual std::string_view name() const = 0;  // "CPU" or "GPU"
 
-  // Turns loaded weights into what runs here. Once.
-  virtual void Prepare(models::Model& model, models::Precision precision) = 0;
+  // Turns loaded weights into what runs here. Once. FAILED_PRECONDITION (model.too_large): a GPU
+  // sets aside what they take before they come, and has less for models.
+  virtual absl::Status Prepare(models::Model& model, models::Precision precision) = 0;
   // A lane of the prepared model, with room for `max_batch_size` images of any of its sizes.
   // `model` outlives it.
   virtual std::unique_ptr<Lane> MakeLane(const models::Model& model,
@@ -76,14 +78,20 @@ class LaneDevice {
 
   // Of `lanes` lanes, how many run at the same time, on as few threads each as there may be.
   virtual int Concurrent(int lanes) const = 0;
-  // Sets aside what batches of the model will hold at most, for as long as this is there; once. If
-  // there are not so many bytes, how many there are.
-  virtual std::optional<int64_t> SetAside(int64_t bytes) = 0;
+  struct Room {
+    bool fits = true;
+    int64_t available = 0;  // bytes, where it does not
+  };
+  // Room for what batches of the model hold at most, asked for once. A GPU sets the bytes aside for
+  // as long as this is there. The CPU only compares them with what is free now, and sets nothing
+  // aside: its memory is not this process's alone.
+  virtual Room SetAside(int64_t bytes) = 0;
 
-  // To be called first on each thread that loads or runs the model; on one that has had nothing to
-  // run for long; and last on one that goes on without the model.
+  // To be called first on each thread that loads or runs the model.
   virtual void EnterThread() const {}
+  // To be called on such a thread that has had nothing to run for long.
   virtual void IdleThread() const {}
+  // To be called last on such a thread that goes on without the model.
   virtual void LeaveThread() const {}
 };
 

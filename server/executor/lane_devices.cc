@@ -14,9 +14,16 @@ namespace fovea {
 
 namespace {
 
-// Of the GPUs that a group asks for, or of all that there are.
-absl::StatusOr<std::vector<int>> ChooseGpus(const models::InstanceGroup& group, int gpus) {
+// Of the GPUs that a group asks for, or of all that there are. None: the CPU.
+absl::StatusOr<std::vector<int>> ChooseGpus(const models::InstanceGroup& group,
+                                            models::Precision precision, int gpus) {
   std::vector<int> chosen = group.gpus;
+  if (precision == models::Precision::kInt8) {
+    if (group.kind != models::InstanceKind::kGpu) return chosen;
+    return FailedPrecondition("model.no_device",
+                              "instance_group.kind is KIND_GPU, and models run in INT8 on the CPU "
+                              "alone: leave the kind out, give KIND_CPU, or another precision");
+  }
   if (gpus == 0) {
     if (group.kind != models::InstanceKind::kGpu) return chosen;
     return FailedPrecondition("model.no_device",
@@ -37,11 +44,12 @@ absl::StatusOr<std::vector<int>> ChooseGpus(const models::InstanceGroup& group, 
 
 }  // namespace
 
-absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group, int threads,
-                                             int gpus, int max_batch_size) {
+absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group,
+                                             models::Precision precision, int threads, int gpus,
+                                             int max_batch_size) {
   if (group.kind != models::InstanceKind::kCpu) {
     LaneArrangement arrangement;
-    FOVEA_ASSIGN_OR_RETURN(arrangement.gpus, ChooseGpus(group, gpus));
+    FOVEA_ASSIGN_OR_RETURN(arrangement.gpus, ChooseGpus(group, precision, gpus));
     arrangement.lanes = group.count > 0 ? group.count : limits::kBatchesPerGpu;
     if (!arrangement.gpus.empty()) return arrangement;
   }

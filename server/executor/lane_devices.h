@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "model_zoo/instance_group.h"
+#include "model_zoo/model_description.h"
 #include "server/executor/gpus.h"
 #include "server/executor/lane.h"
 
@@ -32,13 +33,15 @@ struct LaneArrangement {
 };
 
 // `threads` >= 1, of the CPU; `gpus`, how many there are; `max_batch_size` >= 1.
-// FAILED_PRECONDITION model.no_device where the group asks for what this server does not have.
+// FAILED_PRECONDITION model.no_device where the group asks for what this server does not have, or
+// for GPUs in INT8, in which models run on the CPU alone: also where the group leaves it open.
 //   On the CPU, where the group gives neither a count
 // nor threads, batches may have different numbers of threads: by doubling, from as many as leave a
 // lane for each of them up to all. There are no more lanes than `max_batch_size`, so that with an
 // image on each no more are held than an operator has allowed.
-absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group, int threads,
-                                             int gpus, int max_batch_size);
+absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group,
+                                             models::Precision precision, int threads, int gpus,
+                                             int max_batch_size);
 
 // What a model that is arranged so runs on: the CPU, or each of the GPUs.
 std::vector<std::unique_ptr<LaneDevice>> MakeLaneDevices(const LaneArrangement& arrangement,

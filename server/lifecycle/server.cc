@@ -109,7 +109,7 @@ std::vector<GpuAllocator> AllocatorsOf(const Gpus& gpus) {
                           .kinds = {{"allocated", memory.allocated},
                                     {"reserved", memory.reserved},
                                     {"set_aside", memory.set_aside},
-                                    {"most", memory.most}}});
+                                    {"limit", memory.limit}}});
   }
   return allocators;
 }

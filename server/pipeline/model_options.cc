@@ -51,8 +51,9 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
 
 absl::StatusOr<LaneArrangement> ArrangementOf(const VersionToLoad& model,
                                               const ServedModel::Environment& environment) {
-  return ArrangeLanes(model.spec.instances, environment.device_threads,
-                      static_cast<int>(environment.gpus.size()), model.spec.max_batch_size);
+  return ArrangeLanes(model.spec.instances, model.spec.description.precision,
+                      environment.device_threads, static_cast<int>(environment.gpus.size()),
+                      model.spec.max_batch_size);
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
-#include <vector>
 
 #include "base/status.h"
 #include "model_zoo/forward_context.h"
@@ -13,22 +11,10 @@ namespace fovea {
 namespace {
 
 constexpr size_t kBatch = 16;
-constexpr int kPasses = 15, kWarmUps = 2;
 
 at::Tensor LogitsOf(const models::Model& model, const at::Tensor& pixels) {
   models::ForwardContext context;
   return model.Run(pixels, context).at(0).to(at::kDouble);
-}
-
-double SecondsOf(const models::Model& model, const at::Tensor& pixels) {
-  const auto begin = std::chrono::steady_clock::now();
-  LogitsOf(model, pixels);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -56,20 +42,6 @@ absl::StatusOr<ClassAgreement> CompareClasses(const models::Model& fp32, const m
   }
   if (sums.pictures > 0) sums.divergence /= static_cast<double>(sums.pictures);
   return sums;
-}
-
-Speeds MeasureSpeeds(const models::Model& fp32, const models::Model& other, int64_t batch) {
-  const models::ModelInfo& info = fp32.info();
-  const at::Tensor pixels = at::randn({batch, 3, info.image_height, info.image_width});
-  std::vector<double> of_fp32, of_other;
-  for (int pass = -kWarmUps; pass < kPasses; ++pass) {
-    const double one = SecondsOf(fp32, pixels), two = SecondsOf(other, pixels);
-    if (pass < 0) continue;
-    of_fp32.push_back(one);
-    of_other.push_back(two);
-  }
-  const auto images = static_cast<double>(batch);
-  return {images / Median(of_fp32), images / Median(of_other)};
 }
 
 }  // namespace fovea

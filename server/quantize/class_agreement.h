@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "model_zoo/model.h"
-#include "server/quantize/pictures.h"
+#include "server/quantize/picture_reader.h"
 
 namespace fovea {
 
@@ -25,11 +25,5 @@ struct ClassAgreement {
 absl::StatusOr<ClassAgreement> CompareClasses(const models::Model& fp32, const models::Model& other,
                                               const PictureReader& reader,
                                               std::span<const PictureFile> pictures);
-
-// Images per second of each, in turn, medians of passes of `batch` images.
-struct Speeds {
-  double fp32 = 0, other = 0;
-};
-Speeds MeasureSpeeds(const models::Model& fp32, const models::Model& other, int64_t batch);
 
 }  // namespace fovea

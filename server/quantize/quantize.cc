@@ -23,6 +23,7 @@
 #include "model_zoo/registry/heads.h"
 #include "model_zoo/registry/load.h"
 #include "model_zoo/weights/pending_file.h"
+#include "server/quantize/picture_reader.h"
 
 namespace fovea {
 namespace {
@@ -156,8 +157,8 @@ absl::StatusOr<QuantizeReport> QuantizeOrThrow(const QuantizeOptions& options) {
   report.weight_bytes = quantized->weight_bytes();
   FOVEA_ASSIGN_OR_RETURN(report.agreement,
                          CompareClasses(*fp32, *quantized, reader, pictures.measured));
-  report.one = MeasureSpeeds(*fp32, *quantized, 1);
-  report.eight = MeasureSpeeds(*fp32, *quantized, 8);
+  report.at_batch_1 = MeasureSpeeds(*fp32, *quantized, 1);
+  report.at_batch_8 = MeasureSpeeds(*fp32, *quantized, 8);
   std::move(remove).Cancel();
   return report;
 }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "model_zoo/quantization/input_scales.h"
 #include "server/quantize/class_agreement.h"
+#include "server/quantize/speeds.h"
 
 namespace fovea {
 
@@ -31,7 +32,7 @@ struct QuantizeReport {
   ClassAgreement agreement;
   bool measured_on_its_own = false;  // those it was calibrated with
   int64_t weight_bytes_fp32 = 0, weight_bytes = 0;
-  Speeds one, eight;  // at a batch of one and of eight
+  Speeds at_batch_1, at_batch_8;
 };
 
 // Reads the folder as a server does, writes the other one, and loads that to measure it: what the

@@ -46,7 +46,8 @@ std::string ReportText(const QuantizeReport& report) {
                           100 * Share(found.right_in_fp32, found.labelled),
                           100 * Share(found.right, found.labelled));
   }
-  return text + "speed on this machine:\n" + SpeedText(report.one, 1) + SpeedText(report.eight, 8);
+  return text + "speed on this machine:\n" + SpeedText(report.at_batch_1, 1) +
+         SpeedText(report.at_batch_8, 8);
 }
 
 std::string ReportJson(const QuantizeReport& report) {
@@ -70,7 +71,8 @@ std::string ReportJson(const QuantizeReport& report) {
       {"agreement", Share(found.same_class, found.pictures)},
       {"kl_nats", found.divergence},
       {"weight_bytes", {{"fp32", report.weight_bytes_fp32}, {"int8", report.weight_bytes}}},
-      {"images_per_second", {{"batch_1", speed(report.one)}, {"batch_8", speed(report.eight)}}}};
+      {"images_per_second",
+       {{"batch_1", speed(report.at_batch_1)}, {"batch_8", speed(report.at_batch_8)}}}};
   if (found.labelled > 0) {
     json["accuracy"] = {{"fp32", Share(found.right_in_fp32, found.labelled)},
                         {"int8", Share(found.right, found.labelled)}};

@@ -177,6 +177,37 @@ def test_without_a_data_set_a_quarter_of_the_pictures_is_kept_back(
     assert f"{out} exists already" in again.stderr
 
 
+def leave_readable(folder: pathlib.Path, places: set[int]) -> None:
+    """Breaks the other pictures of the folder than those of these places in the order of their names."""
+    for place, file in enumerate(sorted(folder.rglob("*.png"))):
+        if place not in places:
+            file.write_bytes(b"no picture")
+
+
+def test_of_more_pictures_it_reads_as_many_as_are_wanted_spread_over_the_folder(
+    repository: pathlib.Path,
+    pictures: pathlib.Path,
+    dataset: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    """The others cannot be read. Of fewer than eight none is kept back."""
+    few = shutil.copytree(pictures, tmp_path / "few")
+    leave_readable(few, {place * CALIBRATION // 7 for place in range(7)})
+    options = ["--calibrate", few, "--pictures", 7, "--json"]
+    done = quantize(repository / MODEL, *options, "--out", tmp_path / "one")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["calibration_pictures"], report["pictures"]) == (7, 7)
+    assert report["measured_on_calibration_pictures"] is True
+
+    labelled = shutil.copytree(dataset, tmp_path / "labelled")
+    leave_readable(labelled, {place * DATASET // 7 for place in range(7)})
+    options = ["--calibrate", few, "--dataset", labelled, "--pictures", 7]
+    done = quantize(repository / MODEL, *options, "--out", tmp_path / "two")
+    assert done.returncode == 0, done.stderr
+    assert "against fp32 on 7 pictures of the data set:" in done.stdout
+
+
 def test_what_cannot_be_done_is_refused_in_words(
     repository: pathlib.Path, pictures: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -188,6 +219,9 @@ def test_what_cannot_be_done_is_refused_in_words(
     other = tmp_path / "other"
     (other / "elephant").mkdir(parents=True)
     shutil.copy(next(pictures.rglob("*.png")), other / "elephant" / "1.png")
+    # Read when the folder has been written.
+    (tmp_path / "data" / "star").mkdir(parents=True)
+    data = shutil.copy(broken / "1.png", tmp_path / "data" / "star" / "2.png")
     out = tmp_path / "out"
     cases = {
         (tmp_path / "nothing", "--calibrate", pictures): "there is no model folder",
@@ -195,6 +229,9 @@ def test_what_cannot_be_done_is_refused_in_words(
         (repository / MODEL, "--calibrate", empty): "holds no JPEG, PNG or WebP",
         (repository / MODEL, "--calibrate", broken): f"{broken / '1.png'}: ",
         (repository / MODEL, "--calibrate", pictures, "--dataset", other): "elephant",
+        (repository / MODEL, "--calibrate", pictures, "--dataset", data.parents[1]): (
+            f"{data}: "
+        ),
         (DEMO / "detector_dense", "--calibrate", pictures): "is for detection",
     }
     for arguments, words in cases.items():

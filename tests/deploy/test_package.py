@@ -109,6 +109,14 @@ def test_systemd_waits_for_the_drain(package):
     assert int(settings["TimeoutStopSec"]) >= drain_ms / 1000 + 20
 
 
+def test_the_unit_keeps_what_the_machine_is_fastest_with(package):
+    settings = unit_settings(package)
+    name, _, path = settings["Environment"].partition("=")
+    assert name == "FOVEA_CHOICES"
+    # systemd makes it for the unit's user, and lets that user write there.
+    assert path == f"/var/cache/{settings['CacheDirectory']}/choices.json"
+
+
 def test_kubernetes_waits_for_the_drain():
     manifest = ROOT / "deploy/kubernetes/base/deployment.yaml"
     pod = yaml.safe_load(manifest.read_text())["spec"]["template"]

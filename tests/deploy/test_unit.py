@@ -210,7 +210,7 @@ def test_it_becomes_ready_and_answers(unit: Machine):
     assert "star" in answer
 
 
-def test_it_runs_as_a_user_without_rights_that_may_write_nowhere(unit: Machine):
+def test_it_runs_as_a_user_without_rights_that_may_write_its_cache_alone(unit: Machine):
     main = unit.main_pid()
     status = dict(
         line.partition(":\t")[::2]
@@ -218,7 +218,8 @@ def test_it_runs_as_a_user_without_rights_that_may_write_nowhere(unit: Machine):
     )
     users, groups = ({*map(int, status[who].split())} for who in ("Uid", "Gid"))
     # Those that systemd gives to DynamicUser=.
-    assert len(users) == 1 and 61184 <= users.pop() <= 65519
+    (user,) = users
+    assert 61184 <= user <= 65519
     assert len(groups) == 1 and 61184 <= groups.pop() <= 65519
     for which in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[which], 16) == 0, which
@@ -231,6 +232,10 @@ def test_it_runs_as_a_user_without_rights_that_may_write_nowhere(unit: Machine):
     for folder in ("/usr", "/etc/fovea", "/var/lib", "/usr/share/fovea/models", "/opt"):
         refused = unit.enter(*look, f"mkdir -p {folder} && touch {folder}/x")
         assert "Read-only file system" in refused.stderr, (folder, refused)
+    unit.run(*look, "touch /var/cache/fovea/x && rm /var/cache/fovea/x")
+    assert unit.run(*look, "stat -L -c %u /var/cache/fovea") == f"{user}\n"
+    environment = unit.run("cat", f"/proc/{main}/environ").split("\0")
+    assert "FOVEA_CHOICES=/var/cache/fovea/choices.json" in environment
     assert unit.run(*look, "ls -A /home /root /tmp").split() == [
         "/home:", "/root:", "/tmp:",
     ]  # fmt: skip

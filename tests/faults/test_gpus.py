@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -16,15 +19,20 @@ import numpy as np
 import pytest
 from fault_support import (
     MODEL,
+    SERVICE,
     Caller,
     add_identity,
+    arrived,
     both,
+    gauge,
     identity_request,
     image_request,
     infer_request,
     picture,
     pixel_values,
+    reason,
     scrape,
+    wait_until,
 )
 from http_caller import HttpCaller
 from running_server import BUILD, DEMO, ROOT, Server
@@ -97,8 +105,9 @@ def test_receipts_say_what_the_gpu_did(on_gpus: Server):
         assert float(re.search(sample, counted).group(1)) > 0
     assert re.search(r'fovea_model_memory_bytes{[^}]*device="GPU"', counted)
     for gpu in range(2):
-        sample = rf'fovea_gpu_allocator_bytes{{gpu="GPU-fake-{gpu}",kind="set_aside"}} ([\d.e+]+)'
-        assert float(re.search(sample, counted).group(1)) > 0
+        held = allocator_bytes(counted, gpu)
+        assert held.keys() == {"allocated", "reserved", "set_aside", "limit"}
+        assert 0 < held["set_aside"] < held["limit"]
 
 
 def test_clients_tell_what_the_gpu_did(on_gpus: Server):
@@ -131,13 +140,120 @@ def test_attentions_are_compared_on_them(on_gpus: Server):
     assert not any("attention_ms" in one for one in variants)
 
 
+@contextlib.contextmanager
+def running(
+    folder: pathlib.Path, repository: pathlib.Path, *flags: object, **options: object
+) -> Iterator[Server]:
+    """A server with GPUs, once each model has loaded or failed."""
+    server = Server(
+        folder / "log",
+        *("--model-repository", repository, *flags),
+        program=PROGRAM,
+        ready=False,
+        **options,
+    )
+    try:
+        server.wait_for_log(r"\bready: ")  # or "not ready: "
+        yield server
+        assert server.terminate() == 0
+    finally:
+        server.close()
+
+
+def index_of(server: Server) -> dict[str, dict]:
+    """The repository's index, by model."""
+    asked = urllib.request.Request(f"http://{server.http}/v2/repository/index", b"{}")
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return {one["name"]: one for one in json.load(answer)}
+
+
+def allocator_bytes(scraped: str, gpu: int) -> dict[str, float]:
+    """fovea_gpu_allocator_bytes by its kinds."""
+    sample = rf'^fovea_gpu_allocator_bytes{{gpu="GPU-fake-{gpu}",kind="(\w+)"}} (\S+)$'
+    found = re.findall(sample, scraped, re.MULTILINE)
+    return {kind: float(value) for kind, value in found}
+
+
+def write_instances(repository: pathlib.Path, model: str, fields: str) -> None:
+    spec = repository / model / "model.textproto"
+    spec.write_text(spec.read_text() + f"instance_group {{ {fields} }}\n")
+
+
+def test_int8_runs_on_the_cpu_and_is_refused_a_gpu(tmp_path: pathlib.Path):
+    repository = add_identity(tmp_path / "models", "wants_gpu")
+    write_instances(repository, "wants_gpu", "kind: KIND_GPU")
+    shutil.copytree(DEMO / MODEL, repository / MODEL)
+    for model in ("wants_gpu", MODEL):
+        spec = repository / model / "model.textproto"
+        text = spec.read_text().replace("precision: FP32\n", "")
+        spec.write_text(text + "precision: INT8\n")
+    with running(tmp_path, repository) as server:
+        index = index_of(server)
+        assert index[MODEL]["state"] == "READY"
+        assert index["wants_gpu"]["state"] == "UNAVAILABLE"
+        assert "models run in INT8 on the CPU alone" in index["wants_gpu"]["reason"]
+        assert re.search(
+            rf'fovea_model_memory_bytes{{[^}}]*device="CPU"[^}}]*model="{MODEL}"',
+            scrape(server.metrics),
+        )
+
+
+def test_row_39_models_share_what_the_flag_gives_of_each_gpu(tmp_path: pathlib.Path):
+    repository = tmp_path / "models"
+    shutil.copytree(DEMO / MODEL, repository / MODEL)
+    with running(tmp_path, repository, "--max-gpu-bytes", 1) as server:
+        (model,) = index_of(server).values()
+        assert model["state"] == "UNAVAILABLE"
+        assert "GPU 0 (fake) has 0.0 MiB left for models" in model["reason"]
+        for gpu in range(2):
+            held = allocator_bytes(scrape(server.metrics), gpu)
+            assert (held["limit"], held["set_aside"]) == (1, 0)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_as_many_batches_run_on_each_gpu_as_the_flag_says(
+    tmp_path: pathlib.Path, batches: int
+):
+    """The GPUs stand still: what runs on them has left the queue, the others wait there."""
+    repository = add_identity(tmp_path / "models")
+    spec = repository / "identity" / "model.textproto"
+    spec.write_text(spec.read_text() + "max_batch_size: 1\n")
+    write_instances(repository, "identity", "kind: KIND_GPU count: 4")
+    held = tmp_path / "held"
+    sent, running_at_once = 7, 2 * batches
+    environment = {"FAKE_GPUS_HELD": str(held)}
+    with running(
+        tmp_path, repository, "--gpu-batches", batches, environment=environment
+    ) as server:
+        held.touch()
+        time.sleep(0.05)
+        caller = Caller(server.grpc)
+        call = caller.channel.unary_unary(SERVICE + "ModelInfer")
+        request = identity_request().SerializeToString()
+        answers = [call.future(request, timeout=60) for _ in range(sent)]
+
+        def waiting() -> float:
+            return gauge(scrape(server.metrics), "fovea_queue_depth")
+
+        wait_until(lambda: arrived(server.metrics) == sent)
+        wait_until(lambda: waiting() == sent - running_at_once, timeout=10)
+        time.sleep(0.2)
+        assert waiting() == sent - running_at_once
+        held.unlink()
+        for answer in answers:
+            answer.result()
+        caller.close()
+
+
 @pytest.fixture
 def lost(tmp_path: pathlib.Path) -> Iterator[tuple[Server, pathlib.Path]]:
-    """A model on the GPUs, one on the CPU, and the file that loses the GPUs."""
+    """A model on the GPUs, one on the CPU whose requests wait a second for a batch, and the file that loses the GPUs."""
     repository = add_identity(tmp_path / "models", "on_gpu")
     add_identity(repository, "on_cpu")
     spec = repository / "on_cpu" / "model.textproto"
-    spec.write_text(spec.read_text() + "instance_group { kind: KIND_CPU }\n")
+    waits = "max_batch_size: 4\ndynamic_batching { max_queue_delay_microseconds: 1000000 }\n"
+    spec.write_text(spec.read_text() + waits)
+    write_instances(repository, "on_cpu", "kind: KIND_CPU")
     file = tmp_path / "lost"
     server = Server(
         tmp_path / "log",
@@ -159,14 +275,19 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     assert "may use GPU 0 (fake), GPU 1 (fake)" in "\n".join(server.lines())
     caller = connect(server)
     caller.infer(identity_request(model="on_gpu"))
-    caller.infer(identity_request(model="on_cpu"))
-    file.touch()
-    begin = time.monotonic()
-    with pytest.raises(grpc.RpcError) as refused:
-        while time.monotonic() < begin + 5:
-            caller.infer(identity_request(model="on_gpu"))
-    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-    assert ("fovea-reason", "device.lost") in tuple(refused.value.trailing_metadata())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        before = arrived(server.metrics)
+        under_way = pool.submit(caller.infer, identity_request(model="on_cpu"))
+        wait_until(lambda: arrived(server.metrics) > before)
+        file.touch()
+        begin = time.monotonic()
+        with pytest.raises(grpc.RpcError) as refused:
+            while time.monotonic() < begin + 5:
+                caller.infer(identity_request(model="on_gpu"))
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert reason(refused.value) == "device.lost"
+        assert not under_way.done()
+        assert under_way.result().size, "it needs no GPU, and has two seconds"
     assert server.process.wait(10) == 1
     assert time.monotonic() - begin < 5, "its supervisor waits for no drain delay"
     server.wait_for_log("ending: a GPU is lost until another process is started")

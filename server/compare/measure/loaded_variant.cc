@@ -147,14 +147,8 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
 }
 
 int64_t LoadedVariant::held_bytes() const {
-  int64_t pixels = 0;
-  for (const models::ImageSize& size : info().sizes()) {
-    pixels = std::max(pixels, size.height * size.width);
-  }
-  const bool bytes = info().pixel_input == models::PixelInput::kBytes;
   // What its passes hold is kept from one to the next (kernels/memory).
-  return weight_bytes() + executor_->peak_activation_bytes() +
-         options_.batch_size * pixels * 3 * (bytes ? 1 : int64_t{sizeof(float)});
+  return weight_bytes() + executor_->peak_activation_bytes();
 }
 
 PreprocessSpec LoadedVariant::imaging_spec() const {

@@ -49,8 +49,8 @@ class LoadedVariant {
   const ModelView& view() const { return *view_; }
   const models::ModelInfo& info() const { return executor_->info(); }
   int64_t weight_bytes() const { return executor_->weight_bytes(); }
-  // What it holds between its passes: the weights, the room for a batch's pixels, and what a pass
-  // of one needs.
+  // What it holds between its passes: the weights, and the peak of a pass, the batch's pixels
+  // included.
   int64_t held_bytes() const;
   // How images are brought to the sizes that it was loaded for.
   PreprocessSpec imaging_spec() const;

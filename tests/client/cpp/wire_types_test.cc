@@ -48,6 +48,34 @@ TEST(WireTypes, DetectionsAreReadAsTheyAre) {
   EXPECT_EQ(response->images[0].image_height, 30);
 }
 
+void ExpectSteps(const Receipt& receipt) {
+  ASSERT_TRUE(receipt.device_times.has_value());
+  EXPECT_EQ(receipt.device_times->h2d, absl::Nanoseconds(11));
+  EXPECT_EQ(receipt.device_times->kernels, absl::Nanoseconds(12));
+  EXPECT_EQ(receipt.device_times->d2h, absl::Nanoseconds(13));
+}
+
+TEST(WireTypes, WhatAGpuDidIsReadStepByStep) {
+  fovea::v1::ClassifyResponse classified;
+  EXPECT_FALSE(FromWire(fovea::v1::ClassifyResponse()).receipt.device_times.has_value());
+  classified.mutable_receipt()->set_h2d_ns(11);
+  classified.mutable_receipt()->set_kernels_ns(12);
+  classified.mutable_receipt()->set_d2h_ns(13);
+  ExpectSteps(FromWire(std::move(classified)).receipt);
+
+  inference::ModelInferResponse inferred;
+  auto& parameters = *inferred.mutable_parameters();
+  for (const std::string_view stage : kStageNames) {
+    parameters["fovea." + std::string(stage) + "_ns"].set_int64_param(1);
+  }
+  parameters["fovea.h2d_ns"].set_int64_param(11);
+  parameters["fovea.kernels_ns"].set_int64_param(12);
+  parameters["fovea.d2h_ns"].set_int64_param(13);
+  const auto read = FromWire(std::move(inferred));
+  ASSERT_TRUE(read.ok() && read->receipt.has_value()) << read.status();
+  ExpectSteps(*read->receipt);
+}
+
 TEST(WireTypes, DetectionsThatMayBeAreTaken) {
   const Change changes[] = {
       {"beside the picture, by rounding",

@@ -112,6 +112,7 @@ def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):
     assert receipt.total_seconds == pytest.approx(0.028)
     assert (receipt.batch_size, receipt.batch_threads) == (3, 4)
     assert receipt.batch_peak_bytes == 1000
+    assert receipt.device_seconds == {"h2d": 0.011, "kernels": 0.012, "d2h": 0.013}
     assert answer.round_trip_seconds > 0
 
 

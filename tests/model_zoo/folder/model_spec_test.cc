@@ -222,30 +222,6 @@ TEST(ModelSpecTest, ReadsTheQueuePolicyOfEachLevel) {
 
 class BadSpecTest : public ::testing::TestWithParam<BadSpec> {};
 
-TEST(ModelSpecTest, ReadsWhereInstancesRun) {
-  EXPECT_EQ(Parse("")->instances.kind, models::InstanceKind::kAuto);
-  const auto gpus = Parse("instance_group { kind: KIND_GPU gpus: [2, 0] count: 3 }");
-  ASSERT_TRUE(gpus.ok()) << gpus.status();
-  EXPECT_EQ(gpus->instances.kind, models::InstanceKind::kGpu);
-  EXPECT_THAT(gpus->instances.gpus, ElementsAre(0, 2));
-  EXPECT_EQ(gpus->instances.count, 3);
-  const auto overridden =
-      Parse("", R"({"instance_group": [{"kind": "KIND_GPU", "gpus": [1], "count": 1}]})");
-  ASSERT_TRUE(overridden.ok()) << overridden.status();
-  EXPECT_EQ(overridden->instances.kind, models::InstanceKind::kGpu);
-  EXPECT_THAT(overridden->instances.gpus, ElementsAre(1));
-  const std::string gpu = "instance_group { kind: KIND_GPU gpus: 3 }";
-  const auto counted = Parse(gpu, R"({"instance_group": [{"count": 2}]})");
-  ASSERT_TRUE(counted.ok()) << counted.status();
-  EXPECT_EQ(counted->instances.kind, models::InstanceKind::kGpu);
-  EXPECT_THAT(counted->instances.gpus, ElementsAre(3));
-  EXPECT_EQ(counted->instances.count, 2);
-  const auto on_cpu = Parse(gpu, R"({"instance_group": [{"kind": "KIND_CPU", "count": 1}]})");
-  ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
-  EXPECT_EQ(on_cpu->instances.kind, models::InstanceKind::kCpu);
-  EXPECT_TRUE(on_cpu->instances.gpus.empty());
-}
-
 TEST_P(BadSpecTest, IsRefusedWithItsLine) {
   const absl::StatusOr<ModelSpec> spec = Parse(GetParam().text);
   ASSERT_FALSE(spec.ok());
@@ -323,8 +299,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"NoSuchTimeoutAction",
                 "dynamic_batching { default_queue_policy { timeout_action: DROP } }",
                 "model.textproto:3:", "DROP"},
-        BadSpec{"NoWeightAtAll", "instance_group { rate_limiter { priority: 1001 } }",
-                "model.textproto:3: ", "priority is 1001"},
         BadSpec{"DefaultPriorityWithoutLevels", "dynamic_batching { default_priority_level: 1 }",
                 "model.textproto:3: ", "priority_levels"},
         BadSpec{"DefaultPriorityOutside",
@@ -333,17 +307,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"HugeQueue",
                 "dynamic_batching { default_queue_policy { max_queue_size: 4000000000 } }",
                 "model.textproto:3: ", "max_queue_size"},
-        BadSpec{"ManyInstances", "instance_group { count: 1000 }", "model.textproto:3: ", "count"},
-        BadSpec{"GpusOfTheCpu", "instance_group { kind: KIND_CPU gpus: 0 }",
-                "model.textproto:3: ", "gpus mean nothing without KIND_GPU"},
-        BadSpec{"NegativeGpu", "instance_group { kind: KIND_GPU gpus: -1 }",
-                "model.textproto:3: ", "gpus is -1"},
-        BadSpec{"OneGpuTwice", "instance_group { kind: KIND_GPU gpus: [1, 0, 1] }",
-                "model.textproto:3: ", "twice"},
-        BadSpec{"UnknownKind", "instance_group { kind: KIND_TPU }",
-                "model.textproto:3: ", "KIND_TPU"},
-        BadSpec{"NegativeThreads", "instance_group { threads: -2 }",
-                "model.textproto:3: ", "threads is -2"},
         BadSpec{"NanMean", "preprocessing { mean: [nan, 0, 0] std: [1, 1, 1] }",
                 "model.textproto:3: ", "mean"},
         BadSpec{"ZeroStd", "preprocessing { mean: [0, 0, 0]\nstd: [1,\n 0, 1] }",

@@ -63,6 +63,20 @@ TEST(QuantizedSpecTest, HasNoCanaryWhoseFilesItHasNot) {
   EXPECT_FALSE(Quantized(kSpec + canary).canary.has_value());
 }
 
+TEST(QuantizedSpecTest, AsksForNoGpu) {
+  const ModelSpec of_gpus = Quantized(
+      std::string(kSpec) +
+      "instance_group { kind: KIND_GPU gpus: [0, 2] count: 3 rate_limiter { priority: 2 } }");
+  EXPECT_EQ(of_gpus.instances.kind, models::InstanceKind::kAuto);
+  EXPECT_TRUE(of_gpus.instances.gpus.empty());
+  EXPECT_EQ(of_gpus.instances.count, 0);
+  EXPECT_EQ(of_gpus.instances.rate_limiter_priority, 2);
+  const ModelSpec of_cpu =
+      Quantized(std::string(kSpec) + "instance_group { kind: KIND_CPU count: 3 }");
+  EXPECT_EQ(of_cpu.instances.kind, models::InstanceKind::kCpu);
+  EXPECT_EQ(of_cpu.instances.count, 3);
+}
+
 TEST(QuantizedSpecTest, RefusesWhatIsNoDescription) {
   EXPECT_FALSE(QuantizedSpec("no spec", "cats_int8", "").ok());
 }

@@ -38,6 +38,8 @@ InferenceResponse Echo(const InferenceRequest& request) {
   }
   response.receipt.stages = request.stages;
   response.receipt.batch_size = 1;
+  response.receipt.device_times =
+      DeviceTimes{.h2d = 11 * kMillisecond, .kernels = 12 * kMillisecond, .d2h = 13 * kMillisecond};
   return response;
 }
 

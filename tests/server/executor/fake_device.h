@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -24,6 +23,7 @@ struct FakeDeviceFaults {
   std::atomic<int> most_images = 0;  // of one pass, before it is out of memory; 0: any number
   std::atomic<int> failures = 0;     // so many passes fail from now on
   std::atomic<int> passes = 0;       // that were asked for
+  std::atomic<int> idle_calls = 0;   // of LaneDevice::IdleThread
   std::atomic<bool> lost = false;    // every pass fails as LibTorch has it after an error of CUDA
 };
 
@@ -35,8 +35,8 @@ class FakeDevice final : public LaneDevice {
       : faults_(std::move(faults)), real_(real != nullptr ? std::move(real) : MakeCpuDevice({})) {}
 
   std::string_view name() const override { return real_->name(); }
-  void Prepare(models::Model& model, models::Precision precision) override {
-    real_->Prepare(model, precision);
+  absl::Status Prepare(models::Model& model, models::Precision precision) override {
+    return real_->Prepare(model, precision);
   }
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                  const models::Preprocessing& preprocessing,
@@ -48,8 +48,12 @@ class FakeDevice final : public LaneDevice {
     return real_->WarmUpSizes(max_batch_size);
   }
   bool WarmsUpEachLane() const override { return real_->WarmsUpEachLane(); }
+  void IdleThread() const override {
+    ++faults_->idle_calls;
+    real_->IdleThread();
+  }
   int Concurrent(int lanes) const override { return lanes; }
-  std::optional<int64_t> SetAside(int64_t) override { return std::nullopt; }
+  Room SetAside(int64_t) override { return {}; }
 
  private:
   class FakeLane final : public Lane {

@@ -28,10 +28,11 @@ namespace fovea {
 // What happens to the work of a fake GPU, and what was done. Shared with its streams; thread-safe.
 struct FakeGpuState {
   std::atomic<int> delay_ms = 0;         // before each piece of work
+  std::atomic<bool> held = false;        // no piece of work begins
   std::atomic<bool> lost = false;        // work fails as LibTorch has it after an error of CUDA
   std::atomic<int64_t> free_bytes = -1;  // -1: not known
   std::atomic<int64_t> allocated = 0, reserved = 0;
-  std::atomic<int> records = 0, replays = 0;
+  std::atomic<int> captures = 0, replays = 0;
 };
 
 class FakeGpu final : public Gpu {
@@ -56,7 +57,7 @@ class FakeGpu final : public Gpu {
 
  private:
   struct Graph final : GpuGraph {
-    explicit Graph(std::function<void()> recorded) : work(std::move(recorded)) {}
+    explicit Graph(std::function<void()> captured) : work(std::move(captured)) {}
     const std::function<void()> work;
   };
 
@@ -64,26 +65,26 @@ class FakeGpu final : public Gpu {
    public:
     explicit Stream(std::shared_ptr<FakeGpuState> state) : state_(std::move(state)) {}
     ~Stream() override {
-      Enqueue(nullptr);
+      Push(nullptr);
       thread_.join();
     }
 
-    void Give(std::function<void()> work) override { Enqueue(std::move(work)); }
+    void Enqueue(std::function<void()> work) override { Push(std::move(work)); }
 
-    std::unique_ptr<GpuGraph> Record(std::function<void()> work) override {
-      ++state_->records;
+    std::unique_ptr<GpuGraph> Capture(std::function<void()> work) override {
+      ++state_->captures;
       // What it gives is to be there, of whatever numbers; the first replay makes others.
-      Enqueue(work);
+      Push(work);
       Await();
       return std::make_unique<Graph>(std::move(work));
     }
     void Replay(const GpuGraph& graph) override {
       ++state_->replays;
-      Enqueue(static_cast<const Graph&>(graph).work);
+      Push(static_cast<const Graph&>(graph).work);
     }
 
     void Mark(GpuMark mark) override {
-      Enqueue([this, mark] { marks_[static_cast<int>(mark)] = SteadyClock().Now(); });
+      Push([this, mark] { marks_[static_cast<int>(mark)] = SteadyClock().Now(); });
     }
     Nanos Between(GpuMark from, GpuMark to) const override {
       return marks_[static_cast<int>(to)] - marks_[static_cast<int>(from)];
@@ -94,14 +95,14 @@ class FakeGpu final : public Gpu {
       while (pending_ > 0) changed_.Wait(mutex_);
       if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
     }
-    void Abandon() noexcept override {
+    void AwaitIgnoringErrors() noexcept override {
       MutexLock lock(mutex_);
       while (pending_ > 0) changed_.Wait(mutex_);
       failure_ = nullptr;
     }
 
    private:
-    void Enqueue(std::function<void()> work) {
+    void Push(std::function<void()> work) {
       MutexLock lock(mutex_);
       ++pending_;
       work_.push_back(std::move(work));
@@ -134,6 +135,7 @@ class FakeGpu final : public Gpu {
     std::exception_ptr Do(const std::function<void()>& work) const {
       try {
         std::this_thread::sleep_for(std::chrono::milliseconds(state_->delay_ms));
+        while (state_->held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (state_->lost) {
           throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 719,
                                       "CUDA error: unspecified launch failure");

@@ -1,7 +1,6 @@
 // Lanes of a GPU, on one that a test makes: what they give it to do, and in which order.
 #include "server/executor/gpu_lane.h"
 
-#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +41,7 @@ class GpuLaneTest : public BatchExecutorTest {
             MakeGpuDevice(std::make_shared<FakeGpu>(gpu_)), SteadyClock(),
             [this](const BatchSize& batch, Nanos) { timed_.push_back(batch.images); }));
     model_->batches_.clear();
-    records_ = gpu_->records;
+    captures_ = gpu_->captures;
     return absl::OkStatus();
   }
 
@@ -69,7 +68,7 @@ class GpuLaneTest : public BatchExecutorTest {
 
   const std::shared_ptr<FakeGpuState> gpu_ = std::make_shared<FakeGpuState>();
   std::vector<int> timed_;  // batches of the warm-up, whose time was taken
-  int records_ = 0;         // of the warm-up
+  int captures_ = 0;        // of the warm-up
 };
 
 TEST_F(GpuLaneTest, RecordsItsWorkForEachBucketTheLargestFirst) {
@@ -77,7 +76,7 @@ TEST_F(GpuLaneTest, RecordsItsWorkForEachBucketTheLargestFirst) {
   std::vector<int> warm_up;
   model->on_run_ = [&warm_up, raw = model.get()] { warm_up.push_back(raw->batches_.back()); };
   ASSERT_TRUE(LoadOnGpu(std::move(model), 6).ok());
-  EXPECT_EQ(records_, 4);
+  EXPECT_EQ(captures_, 4);
   EXPECT_THAT(timed_, ElementsAre(6, 2, 1));
   // One image to measure it; then each bucket once as it is, once to be recorded, and replayed
   // where its time is taken.
@@ -86,7 +85,7 @@ TEST_F(GpuLaneTest, RecordsItsWorkForEachBucketTheLargestFirst) {
 
 TEST_F(GpuLaneTest, EachLaneRecordsItsOwnWork) {
   ASSERT_TRUE(LoadOnGpu(std::make_unique<SummingModel>(), 4, /*lanes=*/2).ok());
-  EXPECT_EQ(records_, 2 * 3);
+  EXPECT_EQ(captures_, 2 * 3);
   Outcome first, second;
   std::vector<std::unique_ptr<InferenceTask>> batch;
   batch.push_back(MakeTask({1, 2}, first));
@@ -94,7 +93,7 @@ TEST_F(GpuLaneTest, EachLaneRecordsItsOwnWork) {
   Run(MakeTask({3}, second));
   EXPECT_EQ(first.value(1), 2 * kNumbers);
   EXPECT_EQ(second.value(), 3 * kNumbers);
-  EXPECT_EQ(gpu_->records, records_) << "nothing is recorded while somebody waits";
+  EXPECT_EQ(gpu_->captures, captures_) << "nothing is recorded while somebody waits";
 }
 
 TEST_F(GpuLaneTest, ABatchRunsAsTheNextLargerBucketAndGivesItsOwnImagesOnly) {
@@ -185,7 +184,7 @@ TEST_F(GpuLaneTest, AModelWhoseWorkDependsOnItsImagesIsNotRecorded) {
   auto model = std::make_unique<SummingModel>();
   model->cannot_be_replayed();
   ASSERT_TRUE(LoadOnGpu(std::move(model)).ok());
-  EXPECT_EQ(records_, 0);
+  EXPECT_EQ(captures_, 0);
   Outcome outcome;
   Run(MakeTask({1, 2, 3}, outcome));
   EXPECT_EQ(model_->batches_.back(), 3) << "no image more than there are";
@@ -240,7 +239,7 @@ TEST_F(GpuLaneTest, Row39AModelThatDoesNotFitBesideTheOthersIsRefused) {
   const absl::Status status = LoadOnGpu(std::make_unique<SummingModel>());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(status), "model.too_large");
-  EXPECT_EQ(gpu_->records, 0);
+  EXPECT_EQ(gpu_->captures, 0);
 }
 
 // What a model leaves free between two of its batches is not for another one.
@@ -276,10 +275,24 @@ TEST_F(GpuLaneTest, Row39WeightsAreSetAsideBeforeTheyCome) {
   const int64_t weights = model.weight_bytes();
   const auto gpu = std::make_shared<FakeGpu>(gpu_, 0, 2 * weights - 1);
   const std::unique_ptr<LaneDevice> device = MakeGpuDevice(gpu);
-  device->Prepare(model, models::Precision::kFp32);
+  ASSERT_TRUE(device->Prepare(model, models::Precision::kFp32).ok());
   EXPECT_EQ(MemoryOf({gpu}).front().set_aside, weights);
-  EXPECT_THROW(MakeGpuDevice(gpu)->Prepare(model, models::Precision::kFp32), c10::OutOfMemoryError);
+  EXPECT_EQ(ReasonOf(MakeGpuDevice(gpu)->Prepare(model, models::Precision::kFp32)),
+            "model.too_large");
   EXPECT_EQ(MemoryOf({gpu}).front().set_aside, weights);
+}
+
+TEST_F(GpuLaneTest, Row39WeightsThatDoNotFitBesideTheOthersAreRefusedBeforeTheyCome) {
+  const auto gpu = std::make_shared<FakeGpu>(gpu_, 0, /*max_bytes=*/3 << 20);
+  const auto executor =
+      BatchExecutor::Create({.model = {.backbone = "vit_demo_patch8_64", .random_weights_seed = 1},
+                             .arrangement = {.gpus = {0}}},
+                            MakeGpuDevice(gpu), SteadyClock(), nullptr);
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(executor.status()), "model.too_large");
+  EXPECT_THAT(std::string(executor.status().message()),
+              testing::HasSubstr("GPU 0 (fake) has 3.0 MiB left for models"));
+  EXPECT_EQ(MemoryOf({gpu}).front().set_aside, 0);
 }
 
 TEST(GpuMemoryTest, TellsWhatTheAllocatorHas) {
@@ -293,7 +306,7 @@ TEST(GpuMemoryTest, TellsWhatTheAllocatorHas) {
   EXPECT_EQ(memory[1].allocated, 5);
   EXPECT_EQ(memory[1].reserved, 8);
   EXPECT_EQ(memory[1].set_aside, 0);
-  EXPECT_EQ(memory[1].most, 200);
+  EXPECT_EQ(memory[1].limit, 200);
 }
 
 TEST_F(GpuLaneTest, AModelThatTakesBytesGetsThem) {

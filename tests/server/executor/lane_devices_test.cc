@@ -17,31 +17,53 @@ namespace {
 constexpr auto kAuto = models::InstanceKind::kAuto;
 constexpr auto kCpu = models::InstanceKind::kCpu;
 constexpr auto kGpu = models::InstanceKind::kGpu;
+constexpr auto kFp32 = models::Precision::kFp32;
+constexpr auto kInt8 = models::Precision::kInt8;
 
 TEST(LaneDevices, Row30AGpuIsRefusedInWordsWhereThereIsNone) {
-  const auto arrangement = ArrangeLanes({.kind = kGpu}, 1, /*gpus=*/0, 1);
+  const auto arrangement = ArrangeLanes({.kind = kGpu}, kFp32, 1, /*gpus=*/0, 1);
   EXPECT_EQ(arrangement.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(arrangement.status()), "model.no_device");
   EXPECT_THAT(std::string(arrangement.status().message()), testing::HasSubstr("KIND_GPU"));
   for (const auto kind : {kAuto, kCpu}) {
-    EXPECT_THAT(ArrangeLanes({.kind = kind}, 1, 0, 1)->gpus, testing::IsEmpty());
+    EXPECT_THAT(ArrangeLanes({.kind = kind}, kFp32, 1, 0, 1)->gpus, testing::IsEmpty());
   }
-  const auto fourth = ArrangeLanes({.kind = kGpu, .gpus = {0, 3}}, 1, /*gpus=*/3, 1);
+  const auto fourth = ArrangeLanes({.kind = kGpu, .gpus = {0, 3}}, kFp32, 1, /*gpus=*/3, 1);
   EXPECT_EQ(ReasonOf(fourth.status()), "model.no_device");
   EXPECT_THAT(std::string(fourth.status().message()), testing::HasSubstr("GPU 3"));
 }
 
 TEST(LaneDevices, WhereThereAreGpusModelsRunOnAllOfThemUnlessTheySayOtherwise) {
   for (const auto kind : {kAuto, kGpu}) {
-    const auto arrangement = *ArrangeLanes({.kind = kind}, 8, /*gpus=*/2, 16);
+    const auto arrangement = *ArrangeLanes({.kind = kind}, kFp32, 8, /*gpus=*/2, 16);
     EXPECT_THAT(arrangement.gpus, testing::ElementsAre(0, 1));
     EXPECT_EQ(arrangement.lanes, limits::kBatchesPerGpu);
     EXPECT_THAT(arrangement.threads_per_batch, testing::ElementsAre(1));
   }
-  const auto third = *ArrangeLanes({.kind = kGpu, .gpus = {2}, .count = 5}, 8, /*gpus=*/3, 16);
+  const auto third =
+      *ArrangeLanes({.kind = kGpu, .gpus = {2}, .count = 5}, kFp32, 8, /*gpus=*/3, 16);
   EXPECT_THAT(third.gpus, testing::ElementsAre(2));
   EXPECT_EQ(third.lanes, 5);
-  EXPECT_THAT(ArrangeLanes({.kind = kCpu}, 8, /*gpus=*/3, 16)->gpus, testing::IsEmpty());
+  EXPECT_THAT(ArrangeLanes({.kind = kCpu}, kFp32, 8, /*gpus=*/3, 16)->gpus, testing::IsEmpty());
+}
+
+TEST(LaneDevices, Int8RunsOnTheCpuAlone) {
+  for (const int gpus : {0, 2}) {
+    for (const auto kind : {kAuto, kCpu}) {
+      const auto arrangement = *ArrangeLanes({.kind = kind, .count = 2}, kInt8, 8, gpus, 16);
+      EXPECT_THAT(arrangement.gpus, testing::IsEmpty());
+      EXPECT_EQ(arrangement.lanes, 2);
+      EXPECT_THAT(arrangement.threads_per_batch, testing::ElementsAre(4));
+    }
+    const auto refused = ArrangeLanes({.kind = kGpu}, kInt8, 8, gpus, 16);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(ReasonOf(refused.status()), "model.no_device");
+    EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("INT8 on the CPU"));
+  }
+  for (const auto precision : {models::Precision::kBf16, models::Precision::kFp16}) {
+    EXPECT_THAT(ArrangeLanes({.kind = kAuto}, precision, 8, /*gpus=*/2, 16)->gpus,
+                testing::ElementsAre(0, 1));
+  }
 }
 
 TEST(LaneDevices, AreTheCpuOrEachOfTheGpus) {
@@ -61,7 +83,8 @@ struct Arranged {
   bool operator==(const Arranged&) const = default;
 };
 Arranged Arrange(const models::InstanceGroup& group, int threads, int max_batch_size = 16) {
-  const LaneArrangement arrangement = *ArrangeLanes(group, threads, /*gpus=*/0, max_batch_size);
+  const LaneArrangement arrangement =
+      *ArrangeLanes(group, kFp32, threads, /*gpus=*/0, max_batch_size);
   return {arrangement.lanes, arrangement.threads_per_batch};
 }
 

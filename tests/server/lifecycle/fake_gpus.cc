@@ -1,5 +1,6 @@
 // What fovea-server-with-fake-gpus has in place of the machine's GPUs: two that tests made of host
-// memory. They are lost as soon as the file FAKE_GPUS_LOST is there.
+// memory. They do nothing while the file FAKE_GPUS_HELD is there, and are lost as soon as the file
+// FAKE_GPUS_LOST is.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -10,17 +11,24 @@
 #include "tests/server/executor/fake_gpu.h"
 
 namespace fovea {
+namespace {
+
+std::filesystem::path FileNamedBy(const char* variable) {
+  const char* file = std::getenv(variable);
+  return file == nullptr ? "" : file;
+}
+
+}  // namespace
 
 Gpus FindGpus(int64_t max_bytes) {
   const auto state = std::make_shared<FakeGpuState>();
-  if (const char* file = std::getenv("FAKE_GPUS_LOST")) {
-    std::thread([state, file = std::filesystem::path(file)] {
-      while (!std::filesystem::exists(file)) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
-      state->lost = true;
-    }).detach();
-  }
+  std::thread([state, held = FileNamedBy("FAKE_GPUS_HELD"), lost = FileNamedBy("FAKE_GPUS_LOST")] {
+    while (!state->lost) {
+      state->held = std::filesystem::exists(held);
+      state->lost = std::filesystem::exists(lost);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }).detach();
   return {std::make_shared<FakeGpu>(state, 0, max_bytes),
           std::make_shared<FakeGpu>(state, 1, max_bytes)};
 }

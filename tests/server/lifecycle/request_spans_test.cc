@@ -48,6 +48,16 @@ TEST(RequestSpansTest, StagesAreChildrenFromWhenTheyBegan) {
   EXPECT_NE(spans[1].id, spans[2].id);
 }
 
+TEST(RequestSpansTest, WhatAGpuDidIsToldStepByStep) {
+  AnsweredRequest request = Request(Protocol::kGrpc, absl::StatusCode::kOk);
+  EXPECT_FALSE(AttributesOf(SpansOf(request)[0]).contains("fovea.kernels_ns"));
+  request.device_times = DeviceTimes{.h2d = 11, .kernels = 12, .d2h = 13};
+  const auto attributes = AttributesOf(SpansOf(request)[0]);
+  EXPECT_EQ(std::get<int64_t>(attributes.at("fovea.h2d_ns")), 11);
+  EXPECT_EQ(std::get<int64_t>(attributes.at("fovea.kernels_ns")), 12);
+  EXPECT_EQ(std::get<int64_t>(attributes.at("fovea.d2h_ns")), 13);
+}
+
 TEST(RequestSpansTest, APathIsWhatTheCallerAskedFor) {
   AnsweredRequest request = Request(Protocol::kHttp, absl::StatusCode::kOk);
   request.requested_version = "7";

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/core/testing/notification.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/silent_observer.h"
-#include "server/core/testing/notification.h"
 #include "server/repository/model_repository.h"
 #include "tests/model_zoo/folder/temp_repository.h"
 #include "tests/server/executor/fake_gpu.h"
@@ -65,7 +66,7 @@ class FakeDeviceTest : public testing::TestWithParam<bool> {
         },
         .on_gpu_lost = [this] { ++lost_gpus_; }};
     if (OnGpu()) {
-      environment.gpus = {gpu_, gpu_, gpu_, gpu_};
+      environment.gpus = gpus_;
       environment.gpu_scheduler = gpu_scheduler_.get();
     }
     return environment;
@@ -97,7 +98,18 @@ class FakeDeviceTest : public testing::TestWithParam<bool> {
   }
 
   const std::shared_ptr<FakeDeviceFaults> faults_ = std::make_shared<FakeDeviceFaults>();
-  const std::shared_ptr<const Gpu> gpu_ = std::make_shared<FakeGpu>();
+  const std::vector<std::shared_ptr<FakeGpuState>> gpu_states_ = [] {
+    std::vector<std::shared_ptr<FakeGpuState>> states(4);
+    for (auto& state : states) state = std::make_shared<FakeGpuState>();
+    return states;
+  }();
+  const Gpus gpus_ = [this] {
+    Gpus gpus;
+    for (const auto& state : gpu_states_) {
+      gpus.push_back(std::make_shared<FakeGpu>(state, static_cast<int>(gpus.size())));
+    }
+    return gpus;
+  }();
   LaneArrangement arranged_;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<Scheduler> gpu_scheduler_ =
@@ -130,6 +142,14 @@ TEST_P(FakeDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
   if (!OnGpu()) GTEST_SKIP() << "of GPUs";
   gpu_scheduler_ = *Scheduler::Create({.device_threads = 3}, SteadyClock());
   ASSERT_TRUE(Serve("instance_group { kind: KIND_GPU gpus: [0, 1, 3] count: 1 }").ok());
+  const auto replays = [this] {
+    std::vector<int> of_each;
+    for (const auto& gpu : gpu_states_) of_each.push_back(gpu->replays);
+    return of_each;
+  };
+  std::vector<int> expected = replays();  // of the warm-up
+  EXPECT_EQ(expected[2], 0);
+  for (const int gpu : {0, 1, 3}) ++expected[gpu];
   faults_->delay_ms = 200;
   const Nanos start = SteadyClock().Now();
   std::vector<std::future<Answer>> answers;
@@ -138,6 +158,7 @@ TEST_P(FakeDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
   const Nanos took = SteadyClock().Now() - start;
   EXPECT_GE(took, 200 * kMillisecond);
   EXPECT_LT(took, 3 * 200 * kMillisecond) << "one after the other";
+  EXPECT_EQ(replays(), expected);
 }
 
 TEST_P(FakeDeviceTest, TheReceiptSaysWhatAGpuDid) {
@@ -178,6 +199,16 @@ TEST_P(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
   const Answer answer = Send(4).get();
   ASSERT_TRUE(answer.response.ok()) << answer.response.status();
   EXPECT_GE(answer.stages[Stage::kCompute], 50 * kMillisecond);
+}
+
+// By which it gives back what passes hold (cpu_lane_memory_test).
+TEST_P(FakeDeviceTest, HearsOfAThreadThatHasHadNothingToRunForASecond) {
+  ASSERT_TRUE(Serve().ok());
+  ASSERT_TRUE(Send(4).get().response.ok());
+  for (int waited_ms = 0; faults_->idle_calls == 0 && waited_ms < 5000; waited_ms += 10) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GT(faults_->idle_calls, 0);
 }
 
 TEST_P(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {

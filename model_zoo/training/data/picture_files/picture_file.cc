@@ -4,7 +4,6 @@
 #include <webp/decode.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -135,13 +134,6 @@ cv::Mat Named(const fs::path& file, const Read& read) {
 }
 
 }  // namespace
-
-bool IsPictureName(const fs::path& file) {
-  std::string extension = file.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".webp";
-}
 
 cv::Mat ReadPicture(const fs::path& file) {
   return Named(file, [](const std::vector<uint8_t>& bytes) { return Decode(bytes); });

@@ -7,9 +7,6 @@
 
 namespace fovea::models::training {
 
-// By its name: .jpg, .jpeg, .png or .webp in any case.
-bool IsPictureName(const std::filesystem::path& file);
-
 // uint8 RGB [height, width, 3], the same bytes as the server decodes (server/imaging/decode.h):
 // upright by EXIF's orientation, transparency over white, 16 bits rounded to 8, grey as three equal
 // channels, profiles and gamma ignored. Throws DataError, naming the file, where it cannot be

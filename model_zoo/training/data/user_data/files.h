@@ -2,23 +2,21 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/picture_folders.h"
+#include "model_zoo/training/data/sample_source.h"
 
 namespace fovea::models::training {
 
-// Each sorted by name, without what begins with a dot. They throw DataError where there is no such
-// folder.
-//
-// The files of a folder whose name is wanted; FilesBelow: those of its folders, too.
-using Wanted = std::function<bool(const std::filesystem::path&)>;
-std::vector<std::filesystem::path> FilesIn(const std::filesystem::path& folder,
-                                           const Wanted& wanted);
-std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path& folder,
-                                              const Wanted& wanted);
-// Its folders.
-std::vector<std::filesystem::path> FoldersIn(const std::filesystem::path& folder);
+// What base/picture_folders.h found; throws DataError in its words where it did not.
+template <typename Found>
+Found OrThrow(absl::StatusOr<Found> found) {
+  if (!found.ok()) throw DataError(std::string(found.status().message()));
+  return *std::move(found);
+}
 
 // A label in each line, empty lines at the end left out. Throws DataError where there is none, an
 // empty one between others, two equal ones, or more than limits::kMaxLabelsBytes.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "model_zoo/quoted.h"
 #include "model_zoo/training/data/picture_files/picture_file.h"
 #include "model_zoo/training/data/user_data/files.h"
 
@@ -14,7 +13,9 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> ClassesIn(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const fs::path& of_class : FoldersIn(folder)) names.push_back(of_class.filename().string());
+  for (const fs::path& of_class : OrThrow(FoldersIn(folder))) {
+    names.push_back(of_class.filename().string());
+  }
   const auto is_number = [](const std::string& name) {
     return name.size() < 10 && name.find_first_not_of("0123456789") == std::string::npos;
   };
@@ -31,33 +32,16 @@ std::vector<std::string> ClassesIn(const fs::path& folder) {
 ImageFolder::ImageFolder(const fs::path& folder) : ImageFolder(folder, ClassesIn(folder)) {}
 
 ImageFolder::ImageFolder(const fs::path& folder, std::vector<std::string> labels)
-    : labels_(std::move(labels)) {
-  for (const fs::path& of_class : FoldersIn(folder)) {
-    const std::string name = of_class.filename().string();
-    const auto label = std::find(labels_.begin(), labels_.end(), name);
-    if (label == labels_.end()) {
-      throw DataError("the folder " + of_class.string() + ": there is no class " + Quoted(name));
-    }
-    const std::vector<fs::path> files = FilesBelow(of_class, IsPictureName);
-    if (files.empty()) throw DataError("there is no picture in " + of_class.string());
-    for (const fs::path& file : files) {
-      pictures_.push_back(
-          {file, file.lexically_relative(folder).generic_string(), label - labels_.begin()});
-    }
-  }
-  if (pictures_.empty()) {
-    throw DataError("there is no folder of a class in " + folder.string());
-  }
-}
+    : labels_(std::move(labels)), pictures_(OrThrow(PicturesOfClasses(folder, labels_))) {}
 
 std::vector<fs::path> ImageFolder::files() const {
   std::vector<fs::path> files;
-  for (const Picture& picture : pictures_) files.push_back(picture.file);
+  for (const ClassPicture& picture : pictures_) files.push_back(picture.file);
   return files;
 }
 
 Sample ImageFolder::Get(uint64_t index) const {
-  const Picture& picture = pictures_.at(index);
+  const ClassPicture& picture = pictures_.at(index);
   return {.rgb = ReadPicture(picture.file), .class_index = picture.class_index};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/picture_folders.h"
 #include "model_zoo/training/data/sample_source.h"
 
 namespace fovea::models::training {
@@ -29,14 +30,8 @@ class ImageFolder final : public SampleSource {
   Sample Get(uint64_t index) const override;
 
  private:
-  struct Picture {
-    std::filesystem::path file;
-    std::string name;
-    int64_t class_index;
-  };
-
   const std::vector<std::string> labels_, map_labels_;
-  std::vector<Picture> pictures_;
+  const std::vector<ClassPicture> pictures_;
 };
 
 }  // namespace fovea::models::training

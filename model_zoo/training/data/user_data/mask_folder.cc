@@ -40,10 +40,10 @@ MaskFolder::MaskFolder(const fs::path& pictures, const fs::path& masks,
                        std::vector<std::string> labels)
     : map_labels_(std::move(labels)) {
   std::map<std::string, fs::path> mask_of;
-  for (const fs::path& mask : FilesBelow(masks, IsPngName)) {
+  for (const fs::path& mask : OrThrow(FilesBelow(masks, IsPngName))) {
     mask_of[mask.lexically_relative(masks).replace_extension().generic_string()] = mask;
   }
-  for (const fs::path& picture : FilesBelow(pictures, IsPictureName)) {
+  for (const fs::path& picture : OrThrow(FilesBelow(pictures, IsPictureName))) {
     const fs::path name = picture.lexically_relative(pictures);
     const auto mask = mask_of.find(fs::path(name).replace_extension().generic_string());
     if (mask == mask_of.end()) {

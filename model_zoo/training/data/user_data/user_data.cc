@@ -96,16 +96,16 @@ fs::path OnlyOne(std::vector<fs::path> files) {
 
 fs::path AnnotationsOf(const fs::path& folder, Names names) {
   if (const fs::path split = SplitFolder(folder, names); !split.empty()) {
-    if (const fs::path file = OnlyOne(FilesIn(split, IsJson)); !file.empty()) return file;
+    if (const fs::path file = OnlyOne(OrThrow(FilesIn(split, IsJson))); !file.empty()) return file;
   }
   for (const fs::path& place : {folder / "annotations", folder}) {
     if (!fs::is_directory(place)) continue;
-    const fs::path file = OnlyOne(FilesIn(place, [names](const fs::path& candidate) {
+    const fs::path file = OnlyOne(OrThrow(FilesIn(place, [names](const fs::path& candidate) {
       const std::string name = candidate.stem().string();
       return IsJson(candidate) && std::any_of(names.begin(), names.end(), [&](auto split) {
                return name.find(split) != std::string::npos;
              });
-    }));
+    })));
     if (!file.empty()) return file;
   }
   return {};
@@ -139,7 +139,7 @@ TrainingData OpenCoco(const fs::path& folder, double held_out) {
   if (training.empty()) {
     for (const fs::path& place : {folder, folder / "annotations"}) {
       if (!fs::is_directory(place)) continue;
-      const fs::path only = OnlyOne(FilesIn(place, IsJson));
+      const fs::path only = OnlyOne(OrThrow(FilesIn(place, IsJson)));
       if (!only.empty()) return HoldOut(open(only, kTraining), held_out);
     }
     throw DataError("there is no one .json file with COCO's annotations in " + folder.string());

@@ -180,10 +180,12 @@ TEST_F(SweeperTest, EachAxisChangesWhatItSays) {
   // Each head has a convolution to logits of its own.
   EXPECT_GT(heads->curves[0].points[1].weight_bytes, heads->curves[0].points[0].weight_bytes);
 
-  const auto precisions = Run(Request(SweepAxis::kPrecision, {"FP32", "BF16"}));
+  const auto precisions = Run(Request(SweepAxis::kPrecision, {"FP32", "BF16", "INT8"}));
   ASSERT_TRUE(precisions.ok()) << precisions.status();
-  EXPECT_LT(precisions->curves[0].points[1].weight_bytes,
-            precisions->curves[0].points[0].weight_bytes);
+  const std::vector<SweptPoint>& precision = precisions->curves[0].points;
+  for (const SweptPoint& point : precision) EXPECT_EQ(point.failure, "");
+  EXPECT_LT(precision[1].weight_bytes, precision[0].weight_bytes);
+  EXPECT_LT(precision[2].weight_bytes, precision[1].weight_bytes);
   EXPECT_TRUE(precisions->places.empty());
 }
 

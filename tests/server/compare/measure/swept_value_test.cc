@@ -35,8 +35,12 @@ TEST(SweptValueTest, ChangesWhatItsAxisIs) {
   EXPECT_EQ((*batches)[1].place, 16);
   EXPECT_FALSE((*batches)[1].size.has_value());
   EXPECT_EQ((*Read(SweepAxis::kThreads, {"2"}))[0].threads, 2);
-  const auto precisions = Read(SweepAxis::kPrecision, {"FP32", "BF16"});
+  const auto precisions = Read(SweepAxis::kPrecision, {"FP32", "BF16", "FP16", "INT8"});
+  ASSERT_TRUE(precisions.ok()) << precisions.status();
+  EXPECT_EQ((*precisions)[0].precision, models::Precision::kFp32);
   EXPECT_EQ((*precisions)[1].precision, models::Precision::kBf16);
+  EXPECT_EQ((*precisions)[2].precision, models::Precision::kFp16);
+  EXPECT_EQ((*precisions)[3].precision, models::Precision::kInt8);
   EXPECT_FALSE((*precisions)[1].place.has_value());
   EXPECT_EQ((*Read(SweepAxis::kK, {"0.5", "1.0"}))[1].place, 1);
   EXPECT_EQ((*Read(SweepAxis::kK, {"100"}))[0].place, 100);

@@ -464,6 +464,16 @@ TEST(WriteModelInferResponse, WritesOutputsRawAndTheReceiptAsParameters) {
   EXPECT_EQ(response.receipt.stages.total(), 1100) << "the encode stage is in the receipt";
 }
 
+TEST(WriteModelInferResponse, TellsWhatAGpuDidStepByStep) {
+  InferenceResponse response = Response();
+  response.receipt.device_times = DeviceTimes{.h2d = 11, .kernels = 12, .d2h = 13};
+  ModelInferResponse message;
+  ASSERT_TRUE(message.ParseFromString(Joined(WriteModelInferResponse(response, FakeClock(1200)))));
+  EXPECT_EQ(message.parameters().at("fovea.h2d_ns").int64_param(), 11);
+  EXPECT_EQ(message.parameters().at("fovea.kernels_ns").int64_param(), 12);
+  EXPECT_EQ(message.parameters().at("fovea.d2h_ns").int64_param(), 13);
+}
+
 TEST(WriteModelInferResponse, SaysThatAModelIsUntrained) {
   InferenceResponse response = Response();
   response.untrained = true;

@@ -112,6 +112,7 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   response.receipt.batch_size = 2;
   response.receipt.batch_threads = 6;
   response.receipt.batch_peak_bytes = 99;
+  response.receipt.device_times = DeviceTimes{.h2d = 11, .kernels = 12, .d2h = 13};
   std::string bytes;
   for (const auto& chunk : (*WriteClassifyResponse(response, FakeClock(28))).TakeChunks()) {
     bytes += chunk;
@@ -138,6 +139,9 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   EXPECT_EQ(message.receipt().batch_size(), 2);
   EXPECT_EQ(message.receipt().batch_threads(), 6);
   EXPECT_EQ(message.receipt().batch_peak_bytes(), 99);
+  EXPECT_EQ(message.receipt().h2d_ns(), 11);
+  EXPECT_EQ(message.receipt().kernels_ns(), 12);
+  EXPECT_EQ(message.receipt().d2h_ns(), 13);
 }
 
 TEST(ReadDetectRequest, ReadsWhatIsLeftOut) {

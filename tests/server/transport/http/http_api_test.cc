@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -129,6 +130,9 @@ TEST_F(HttpApiTest, InfersInJson) {
   EXPECT_EQ(body["id"], "a");
   EXPECT_EQ(body["parameters"]["fovea.batch_size"], 1);
   EXPECT_TRUE(body["parameters"].contains("fovea.compute_ns"));
+  EXPECT_EQ(body["parameters"]["fovea.h2d_ns"], 11'000'000);
+  EXPECT_EQ(body["parameters"]["fovea.kernels_ns"], 12'000'000);
+  EXPECT_EQ(body["parameters"]["fovea.d2h_ns"], 13'000'000);
   EXPECT_EQ(body["outputs"].size(), 5);
   EXPECT_THAT(answer.body, HasSubstr("\"data\":[1,0.1,-2000,4]"));
   EXPECT_EQ(body["outputs"][0]["shape"], json({2, 2}));
@@ -138,8 +142,11 @@ TEST_F(HttpApiTest, InfersInJson) {
   EXPECT_EQ(body["outputs"][4]["data"], json({"a\"ä", ""}));
   EXPECT_EQ(answer.Field("X-Request-Id"), "a");
   EXPECT_THAT(answer.Field("Server-Timing"),
-              AllOf(StartsWith("receive;dur="), HasSubstr("compute;dur=")));
+              AllOf(StartsWith("receive;dur="), HasSubstr("compute;dur="),
+                    EndsWith("h2d;dur=11.000, kernels;dur=12.000, d2h;dur=13.000")));
   ASSERT_EQ(observer_.requests().size(), 1);
+  ASSERT_TRUE(observer_.requests()[0].device_times.has_value());
+  EXPECT_EQ(observer_.requests()[0].device_times->kernels, 12 * kMillisecond);
   EXPECT_EQ(observer_.requests()[0].protocol, Protocol::kHttp);
   EXPECT_EQ(observer_.requests()[0].method, "ModelInfer");
   ExpectNothingIsHeld();
@@ -368,6 +375,9 @@ TEST_F(HttpApiTest, PicturesAreClassifiedFromABodyOrAForm) {
   EXPECT_EQ(body["attention"], "dense");
   EXPECT_EQ(body["untrained"], false);
   EXPECT_EQ(body["receipt"]["batch_size"], 1);
+  EXPECT_EQ(body["receipt"]["h2d_ns"], 11'000'000);
+  EXPECT_EQ(body["receipt"]["kernels_ns"], 12'000'000);
+  EXPECT_EQ(body["receipt"]["d2h_ns"], 13'000'000);
   EXPECT_EQ(answer.Field("X-Request-Id"), "me");
 
   const std::string form =

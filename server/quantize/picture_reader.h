@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "model_zoo/model_description.h"
+#include "server/executor/pixel_copy.h"
 #include "server/imaging/resize_plan.h"
 
 namespace fovea {
@@ -34,17 +35,20 @@ absl::StatusOr<std::vector<PictureFile>> LabelledPictures(const std::filesystem:
 // NOT_FOUND: it cannot be read.
 absl::StatusOr<std::string> FileContents(const std::filesystem::path& path);
 
-// Brings pictures to a model as its server does, pixel by pixel (server/imaging).
+// Brings pictures to a model as its server does: decoded and resized by server/imaging, normalised
+// by PixelCopy.
 class PictureReader {
  public:
   PictureReader(const models::ModelInfo& info, const models::Preprocessing& preprocessing);
 
-  // FP32 [N, 3, H, W], normalised. The error of the first that cannot be read names its file.
+  // FP32 [N, 3, H, W], normalised, or UINT8 [N, H, W, 3], as the model takes them. The error of the
+  // first that cannot be read names its file.
   absl::StatusOr<at::Tensor> Read(std::span<const PictureFile> pictures) const;
 
  private:
   const PreprocessSpec spec_;
-  const models::Preprocessing preprocessing_;
+  const PixelCopy copy_;
+  const bool takes_bytes_;
 };
 
 }  // namespace fovea
