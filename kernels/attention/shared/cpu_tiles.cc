@@ -185,8 +185,9 @@ class TilesBlock {
     for (int64_t key = 0; key < job_.keys; key += kChunk) {
       const int64_t steps = layout_.depth / kStep;
       const bool first = key == 0, last = key + kChunk >= job_.keys;
-      const int64_t pauses = (last ? 0 : kChunk / kSide * steps) +
-                             (first ? 0 : (layout_.depth + kSide - 1) / kSide * kChunk / kStep);
+      const int64_t pauses =
+          (last ? 0 : kChunk / kSide * steps) +
+          (first ? 0 : (layout_.value_depth + kSide - 1) / kSide * kChunk / kStep);
       const int64_t per_pause = pauses == 0 ? 0 : (rows_ + pauses - 1) / pauses;
       int64_t next = 0;
       const auto make = [&](int64_t end) HWY_ATTR {
@@ -235,11 +236,12 @@ class TilesBlock {
         hn::Store(weight, d, logits + j);
       }
       hn::Store(sum, d, sums_ + r * kLanes);
-      for (int64_t c = 0; c < layout_.depth; c += kLanes) {
+      for (int64_t c = 0; c < layout_.value_depth; c += kLanes) {
         VF mixed = hn::Zero(d);
         for (int64_t j = 0; j < job_.keys; ++j) {
-          mixed = hn::MulAdd(hn::Set(d, logits[j]),
-                             LoadLanes(value + j * job_.value.token + c, job_.dim - c), mixed);
+          mixed =
+              hn::MulAdd(hn::Set(d, logits[j]),
+                         LoadLanes(value + j * job_.value.token + c, job_.value_dim - c), mixed);
         }
         hn::Store(mixed, d, out + c);
       }
@@ -253,7 +255,7 @@ class TilesBlock {
     const TileOperand rows = {query_, layout_.query_stride, kRegister * layout_.query_stride,
                               layout_.query_plane};
     const TileOperand columns = {key_ + key * layout_.depth, kRegisterElements,
-                                 kRegister * layout_.depth, layout_.columns_plane};
+                                 kRegister * layout_.depth, layout_.key_plane};
     MultiplyTileUpTo<kParts>(width_, job_.keys - key, rows, columns, layout_.depth,
                              /*accumulate=*/false, logits_ + key, layout_.logits_stride, between);
   }
@@ -364,7 +366,8 @@ class TilesBlock {
     for (int64_t key = 0; key < job_.keys; key += kChunk) {
       const int64_t following = key + kChunk;
       int64_t next = following < job_.keys ? 0 : rows_;  // row whose weights are to be made
-      const int64_t pauses = (layout_.depth + kSide - 1) / kSide * kPairs * DepthOf(key) / kStep;
+      const int64_t pauses =
+          (layout_.value_depth + kSide - 1) / kSide * kPairs * DepthOf(key) / kStep;
       const int64_t per_pause = (rows_ + pauses - 1) / pauses;
       const auto make = [&](int64_t end) HWY_ATTR {
         for (; next < end && next < rows_; ++next) {
@@ -390,10 +393,11 @@ class TilesBlock {
     simd::TileFence();
     const TileOperand rows = {weights, layout_.weights_stride, kRegister * layout_.weights_stride,
                               layout_.weights_plane};
-    for (int64_t c = 0; c < job_.dim; c += kSide) {
-      const TileOperand columns = {value_ + key * layout_.depth + c * kStep, kStep * layout_.depth,
-                                   kRegisterElements, layout_.columns_plane};
-      MultiplyTileUpTo<kParts>(width_, job_.dim - c, rows, columns, DepthOf(key), key > 0,
+    for (int64_t c = 0; c < job_.value_dim; c += kSide) {
+      const TileOperand columns = {value_ + key * layout_.value_depth + c * kStep,
+                                   kStep * layout_.value_depth, kRegisterElements,
+                                   layout_.value_plane};
+      MultiplyTileUpTo<kParts>(width_, job_.value_dim - c, rows, columns, DepthOf(key), key > 0,
                                output_ + c, layout_.output_stride, between);
     }
   }
@@ -406,9 +410,9 @@ class TilesBlock {
       const VF factor =
           hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
       const float* const from = output_ + r * layout_.output_stride;
-      for (int64_t c = 0; c < job_.dim; c += 2 * kLanes) {
+      for (int64_t c = 0; c < job_.value_dim; c += 2 * kLanes) {
         StoreLanes(hn::Mul(hn::Load(d, from + c), factor),
-                   hn::Mul(hn::Load(d, from + c + kLanes), factor), job_.dim - c, to + c);
+                   hn::Mul(hn::Load(d, from + c + kLanes), factor), job_.value_dim - c, to + c);
       }
     }
   }

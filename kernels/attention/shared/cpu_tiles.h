@@ -1,4 +1,5 @@
-// Softmax attention to all keys on AMX's tiles, as raw memory: bf16, and fp32 as sums of three bf16.
+// Softmax attention to all keys on AMX's tiles, as raw memory: bf16, and fp32 as sums of three
+// bf16. Values may have another number of channels than queries and keys.
 #pragma once
 #include <cstdint>
 

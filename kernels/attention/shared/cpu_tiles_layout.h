@@ -26,17 +26,19 @@ struct TilesLayout {
   explicit TilesLayout(const TokenSetsJob& job)
       : parts(job.arithmetic == Arithmetic::kFp32 ? 3 : 1),
         depth(RoundUpTo(job.dim, kStep)),
+        value_depth(RoundUpTo(job.value_dim, kStep)),
         keys(RoundUpTo(job.keys, kStep)),
         query_stride(OddLines(depth, 2)),
         logits_stride(OddLines(keys, 4)),
         weights_stride(OddLines(TilesChunk(parts), 2)),
-        output_stride(OddLines(depth, 4)),
+        output_stride(OddLines(value_depth, 4)),
         // Not a multiple of a page: storing one would seem to wait for another.
-        columns_plane(keys * depth + 96),
+        key_plane(keys * depth + 96),
+        value_plane(keys * value_depth + 96),
         query_plane(kSide * query_stride + 96),
         weights_plane(kSide * weights_stride + 96) {
-    key = Take(parts * columns_plane * 2);
-    value = Take(parts * columns_plane * 2);
+    key = Take(parts * key_plane * 2);
+    value = Take(parts * value_plane * 2);
     query = Take(parts * query_plane * 2);
     logits = Take(kSide * logits_stride * 4);
     weights = Take(2 * parts * weights_plane * 2);
@@ -46,9 +48,9 @@ struct TilesLayout {
   }
 
   int64_t parts;
-  int64_t depth, keys;                                                 // as the tiles have them
+  int64_t depth, value_depth, keys;                                    // as the tiles have them
   int64_t query_stride, logits_stride, weights_stride, output_stride;  // elements
-  int64_t columns_plane, query_plane, weights_plane;
+  int64_t key_plane, value_plane, query_plane, weights_plane;
   // Bytes from the beginning.
   int64_t key, value, query, logits, weights, output, largest, sums;
   int64_t bytes = 0;

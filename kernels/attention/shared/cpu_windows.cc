@@ -33,7 +33,7 @@ TokenSetsJob TilesJob(Arithmetic arithmetic, int64_t tokens, int64_t dim) {
   job.arithmetic = arithmetic;
   job.heads = 1;
   job.queries = job.keys = tokens;
-  job.dim = dim;
+  job.dim = job.value_dim = dim;
   job.block_width = kTileRows;
   job.blocks = (tokens + kTileRows - 1) / kTileRows;
   return job;
