@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/choice/choice.h"
+#include "kernels/choice/questions.h"
 #include "kernels/linear/linear_chain.h"
 #include "kernels/linear/onednn_linear.h"
 #include "kernels/simd/gemm.h"
@@ -118,10 +119,7 @@ LinearWay FastestLinearWay(c10::ScalarType type) {
                             mlps[i]->Run();
                           }});
   }
-  const char* question = "linear_fp32";
-  if (type == at::kBFloat16) question = "linear_bf16";
-  if (type == at::kChar) question = "linear_int8";
-  return ways[Fastest(question, candidates)];
+  return ways[Fastest("linear_" + TypeName(type), candidates)];
 }
 
 }  // namespace fovea::kernels
