@@ -29,6 +29,8 @@ const std::vector<Family>& Families() {
       {std::regex("linear_(?:fp32|bf16|int8)")},
       {std::regex("dense_attention_(?:fp32|bf16)_n(?:64|256|1024)")},
       {std::regex("window_attention_(?:fp32|bf16)_n(?:64|256)")},
+      {std::regex("knn_attention_(?:fp32|bf16)_n(?:256|1024)")},
+      {std::regex("conv_static_key_attention_(?:fp32|bf16)_n256")},
       {std::regex("key_only_layer_(?:fp32|bf16|fp16)_n([0-9]+)_c([0-9]+)(?:_unprepared)?"),
        Numbers::kHalfPowers},
       {std::regex("dense_attention_(?:bf16|fp16)_d([0-9]+)_n([0-9]+)_h([0-9]+)")},

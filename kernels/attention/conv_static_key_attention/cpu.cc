@@ -4,12 +4,11 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <c10/util/Exception.h>
-#include <c10/util/StringUtil.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "kernels/attention/conv_static_key_attention/cpu_blocks.h"
 #include "kernels/attention/conv_static_key_attention/implementations.h"
@@ -17,6 +16,7 @@
 #include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/asked_once.h"
+#include "kernels/choice/questions.h"
 #include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/threads.h"
@@ -213,32 +213,22 @@ void AttendTiles(const ConvStaticKeyAttentionInputs& in, attend::Arithmetic arit
 constexpr ConvStaticKeyWay kWays[] = {ConvStaticKeyWay::kPanels, ConvStaticKeyWay::kTiles};
 
 // The place of the faster one.
-size_t Ask(c10::ScalarType type) {
-  constexpr int64_t kHeads = 2, kSide = 14, kTokens = kSide * kSide, kDim = 32;
+size_t Ask(const std::string& question, c10::ScalarType type) {
+  constexpr int64_t kHeads = 2, kSide = 16, kTokens = kSide * kSide, kDim = 32;
   const UncountedMemory uncounted;
   std::optional<ConvStaticKeyAttentionInputs> in;  // made where they are measured
   at::Tensor output;
   const auto run = [&](ConvStaticKeyWay way) {
     if (!in) {
-      // No generator's: a program's own are drawn as if nothing had been measured.
-      const auto numbers = [&](at::IntArrayRef sizes) {
-        return at::arange(c10::multiply_integers(sizes), at::kFloat)
-            .mul(78.233)
-            .sin()
-            .view(sizes)
-            .to(type);
-      };
-      const at::Tensor query = numbers({1, kHeads, kTokens, kDim});
-      const at::Tensor weight =
-          numbers({kHeads * kTokens, kDim, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
-      in = {query,
-            query,
-            {kSide, kSide},
-            weight,
-            std::nullopt,
-            std::nullopt,
-            {ActivationKind::kSoftmax, 1, 0},
-            0.125};
+      const at::Tensor query = TypicalNumbers({1, kHeads, kTokens, kDim}, type);
+      const at::Tensor weight = TypicalNumbers({kHeads * kTokens, kDim, 3, 3}, type)
+                                    .contiguous(at::MemoryFormat::ChannelsLast);
+      in = {.query = query,
+            .value = query,
+            .grid = {kSide, kSide},
+            .weight = weight,
+            .activation = {ActivationKind::kSoftmax, 1, 0},
+            .scale = 0.125};
       output = at::empty_like(query);
     }
     ConvStaticKeyAttentionCpu(*in, output, way);
@@ -247,16 +237,17 @@ size_t Ask(c10::ScalarType type) {
       {"panels", [&] { run(ConvStaticKeyWay::kPanels); }},
       {"tiles", [&] { run(ConvStaticKeyWay::kTiles); }},
   };
-  return Fastest(c10::str("conv_static_key_attention_", type == at::kFloat ? "fp32" : "bf16"),
-                 candidates);
+  return Fastest(question, candidates);
 }
 
 }  // namespace
 
 ConvStaticKeyWay FastestConvStaticKeyWay(c10::ScalarType type) {
   if (!attend::HasTiles()) return ConvStaticKeyWay::kPanels;
-  static AskedOnce<2> asked;
-  return kWays[asked.Answer(type == at::kFloat ? 0 : 1, [&] { return Ask(type); })];
+  constexpr int64_t kAsked = 256;
+  static QuestionsBySize<1> questions("conv_static_key_attention", {kAsked});
+  return kWays[questions.Answer(
+      type, kAsked, [&](const std::string& question, int64_t) { return Ask(question, type); })];
 }
 
 void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output) {

@@ -37,7 +37,7 @@ enum class ConvStaticKeyWay {
 };
 
 // The faster one for tensors of this type (kernels/choice, the questions
-// "conv_static_key_attention_fp32" and "_bf16": "panels" or "tiles"). Each is asked once.
+// "conv_static_key_attention_fp32_n256" and that of bf16: "panels" or "tiles"). Each is asked once.
 ConvStaticKeyWay FastestConvStaticKeyWay(c10::ScalarType type);
 
 // fp32 and bf16 on a processor with AVX2.

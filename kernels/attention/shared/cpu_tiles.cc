@@ -19,6 +19,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/attention/shared/cpu_tile_operands-inl.h"
+#include "kernels/attention/shared/cpu_tiles_nearest-inl.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
 #include "kernels/simd/amx.h"
@@ -134,6 +135,7 @@ class TilesBlock {
         largest_(At<float>(scratch, layout.largest)),
         sums_(At<float>(scratch, layout.sums)),
         output_(At<float>(scratch, layout.output)),
+        columns_(At<float>(scratch, layout.bytes)),
         query_(At<uint16_t>(scratch, layout.query)),
         key_(At<uint16_t>(scratch, layout.key)),
         value_(At<uint16_t>(scratch, layout.value)),
@@ -154,7 +156,28 @@ class TilesBlock {
     for (int64_t key = 0; key < job_.keys; key += kSide) MultiplyByKeys(key, []() HWY_ATTR {});
     HideColumnsPastKeys();
     FindLargest();
-    MultiplyByValues();
+    MultiplyByValues([&](int64_t row, int64_t key, uint16_t* to)
+                         HWY_ATTR { MakeWeights<Exponents::kBelowLargest>(row, key, to); });
+    StoreRows(output);
+  }
+
+  // The same of the keys that are selected.
+  HWY_INLINE void AttendNearest(const knn::Selection& selection, const T* query, const T* key,
+                                const T* value, bool infinite, T* output) {
+    infinite |= TakeRows(query, job_.query.token, rows_, job_.dim, width_, layout_, query_);
+    simd::TileFence();
+    if constexpr (kParts == 3) {
+      if (HWY_UNLIKELY(infinite)) {
+        MultiplyWhole(query, key);
+        SelectWeights(selection);
+        MixWhole(value);
+        return StoreRows(output);
+      }
+    }
+    for (int64_t k = 0; k < job_.keys; k += kSide) MultiplyByKeys(k, []() HWY_ATTR {});
+    SelectWeights(selection);
+    MultiplyByValues([&](int64_t row, int64_t first, uint16_t* to)
+                         HWY_ATTR { TakeWeights(row, first, to); });
     StoreRows(output);
   }
 
@@ -212,21 +235,11 @@ class TilesBlock {
   HWY_NOINLINE void AttendWhole(const float* query, const float* key, const float* value,
                                 float* output) {
     const DF d;
-    for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t j = 0; j < job_.keys; ++j) {
-        VF sum = hn::Zero(d);
-        for (int64_t c = 0; c < job_.dim; c += kLanes) {
-          sum = hn::MulAdd(LoadLanes(query + r * job_.query.token + c, job_.dim - c),
-                           LoadLanes(key + j * job_.key.token + c, job_.dim - c), sum);
-        }
-        logits_[r * layout_.logits_stride + j] = hn::GetLane(hn::SumOfLanes(d, sum));
-      }
-    }
+    MultiplyWhole(query, key);
     HideColumnsPastKeys();
     FindLargest();
     for (int64_t r = 0; r < rows_; ++r) {
       float* const logits = logits_ + r * layout_.logits_stride;
-      float* const out = output_ + r * layout_.output_stride;
       const VF largest = hn::Load(d, largest_ + r * kLanes);
       VF sum = hn::Zero(d), unused = sum;
       for (int64_t j = 0; j < layout_.keys; j += kLanes) {
@@ -236,17 +249,40 @@ class TilesBlock {
         hn::Store(weight, d, logits + j);
       }
       hn::Store(sum, d, sums_ + r * kLanes);
+    }
+    MixWhole(value);
+    StoreRows(output);
+  }
+
+  HWY_NOINLINE void MultiplyWhole(const float* query, const float* key) {
+    const DF d;
+    for (int64_t r = 0; r < width_; ++r) {
+      for (int64_t j = 0; j < job_.keys; ++j) {
+        VF sum = hn::Zero(d);
+        for (int64_t c = 0; c < job_.dim && r < rows_; c += kLanes) {
+          sum = hn::MulAdd(LoadLanes(query + r * job_.query.token + c, job_.dim - c),
+                           LoadLanes(key + j * job_.key.token + c, job_.dim - c), sum);
+        }
+        logits_[r * layout_.logits_stride + j] = hn::GetLane(hn::SumOfLanes(d, sum));
+      }
+    }
+  }
+
+  HWY_NOINLINE void MixWhole(const float* value) {
+    const DF d;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const float* const weights = logits_ + r * layout_.logits_stride;
+      float* const out = output_ + r * layout_.output_stride;
       for (int64_t c = 0; c < layout_.value_depth; c += kLanes) {
         VF mixed = hn::Zero(d);
         for (int64_t j = 0; j < job_.keys; ++j) {
           mixed =
-              hn::MulAdd(hn::Set(d, logits[j]),
+              hn::MulAdd(hn::Set(d, weights[j]),
                          LoadLanes(value + j * job_.value.token + c, job_.value_dim - c), mixed);
         }
         hn::Store(mixed, d, out + c);
       }
     }
-    StoreRows(output);
   }
 
   // The products of all rows with keys [key, key + 32).
@@ -316,6 +352,40 @@ class TilesBlock {
     }
   }
 
+  // Of all rows: logits become weights, and their sums are found.
+  HWY_INLINE void SelectWeights(const knn::Selection& selection) {
+    const DF d;
+    if (!plain_) {
+      for (int64_t r = 0; r < rows_; ++r) AddBias(r, logits_ + r * layout_.logits_stride);
+    }
+    for (int64_t first = 0; first < width_; first += kLanes) {
+      float* const logits = logits_ + first * layout_.logits_stride;
+      HWY_ALIGN float sums[kLanes];
+      hn::Store(
+          WeighNearest(logits, layout_.logits_stride, job_.keys, selection, factor_, columns_), d,
+          sums);
+      for (int64_t r = 0; r < kLanes; ++r) {
+        // StoreRows adds up lanes.
+        hn::Store(hn::IfThenElseZero(hn::FirstN(d, 1), hn::Set(d, sums[r])), d,
+                  sums_ + (first + r) * kLanes);
+        for (int64_t j = job_.keys; j < layout_.keys; ++j) {
+          logits[r * layout_.logits_stride + j] = 0.0f;
+        }
+      }
+    }
+  }
+
+  // MakeWeights, of weights that there are.
+  HWY_INLINE void TakeWeights(int64_t row, int64_t first, uint16_t* to) {
+    const DF d;
+    const float* const weights = logits_ + row * layout_.logits_stride + first;
+    uint16_t* const out = to + row * layout_.weights_stride;
+    for (int64_t j = 0; j < DepthOf(first); j += 2 * kLanes) {
+      StoreParts<kParts>(hn::Load(d, weights + j), hn::Load(d, weights + j + kLanes), out + j,
+                         layout_.weights_plane);
+    }
+  }
+
   // Weights of a row's keys [first, first + kChunk) or up to layout_.keys: zero past the last key.
   template <Exponents kExponents>
   HWY_INLINE void MakeWeights(int64_t row, int64_t first, uint16_t* to) {
@@ -359,10 +429,12 @@ class TilesBlock {
     return Exp2OfAny<kPrecision>(d, hn::Mul(hn::Sub(s, largest), factor));
   }
 
-  HWY_INLINE void MultiplyByValues() {
+  // make_row(row, key, to): the weights of the chunk that begins with `key`.
+  template <class MakeRow>
+  HWY_INLINE void MultiplyByValues(const MakeRow& make_row) {
     uint16_t* made = weights_;
     uint16_t* other = weights_ + kParts * layout_.weights_plane;
-    for (int64_t r = 0; r < rows_; ++r) MakeWeights<Exponents::kBelowLargest>(r, 0, made);
+    for (int64_t r = 0; r < rows_; ++r) make_row(r, 0, made);
     for (int64_t key = 0; key < job_.keys; key += kChunk) {
       const int64_t following = key + kChunk;
       int64_t next = following < job_.keys ? 0 : rows_;  // row whose weights are to be made
@@ -370,9 +442,7 @@ class TilesBlock {
           (layout_.value_depth + kSide - 1) / kSide * kPairs * DepthOf(key) / kStep;
       const int64_t per_pause = (rows_ + pauses - 1) / pauses;
       const auto make = [&](int64_t end) HWY_ATTR {
-        for (; next < end && next < rows_; ++next) {
-          MakeWeights<Exponents::kBelowLargest>(next, following, other);
-        }
+        for (; next < end && next < rows_; ++next) make_row(next, following, other);
       };
       AddValues(key, made, [&]() HWY_ATTR { make(next + per_pause); });
       make(rows_);
@@ -442,6 +512,7 @@ class TilesBlock {
   float* const largest_;  // [rows][a vector of the same]
   float* const sums_;     // [rows][a vector to be summed], of weights
   float* const output_;
+  float* const columns_;  // of nearest keys: two vectors a key
   uint16_t* const query_;
   const uint16_t* const key_;
   const uint16_t* const value_;
@@ -452,9 +523,10 @@ class TilesBlock {
   VF farthest_;
 };
 
+// Null: all keys.
 template <class T>
-HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin,
-                                    int64_t end) {
+HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, const knn::Selection* selection,
+                                    char* scratch, int64_t begin, int64_t end) {
   const TilesLayout layout(job);
   bool infinite = false;  // of the head's keys and values
   const auto at = [&](const Rows& rows, const Block& block, int64_t token)
@@ -469,17 +541,23 @@ HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, char* scratch, int6
       infinite |=
           TakeValueColumns(value, job, layout, reinterpret_cast<uint16_t*>(scratch + layout.value));
     }
-    TilesBlock<T>(job, layout, block, scratch)
-        .Attend(at(job.query, block, block.first), key, value, infinite,
-                at(job.output, block, block.first));
+    TilesBlock<T> on_tiles(job, layout, block, scratch);
+    const T* const query = at(job.query, block, block.first);
+    T* const output = at(job.output, block, block.first);
+    if (selection != nullptr) {
+      on_tiles.AttendNearest(*selection, query, key, value, infinite, output);
+    } else {
+      on_tiles.Attend(query, key, value, infinite, output);
+    }
   }
 }
 
-void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
+void AttendOnTiles(const TokenSetsJob& job, const knn::Selection* selection, char* scratch,
+                   int64_t begin, int64_t end) {
   if (job.arithmetic == Arithmetic::kFp32) {
-    AttendBlocksOnTiles<float>(job, scratch, begin, end);
+    AttendBlocksOnTiles<float>(job, selection, scratch, begin, end);
   } else {
-    AttendBlocksOnTiles<uint16_t>(job, scratch, begin, end);
+    AttendBlocksOnTiles<uint16_t>(job, selection, scratch, begin, end);
   }
 }
 
@@ -501,9 +579,17 @@ bool TakesTiles(const TokenSetsJob& job) {
 }
 
 int64_t TilesScratchBytes(const TokenSetsJob& job) { return TilesLayout(job).bytes; }
+int64_t NearestTilesScratchBytes(const TokenSetsJob& job) {
+  return TilesLayout(job).bytes_of_nearest();
+}
 
 void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
-  N_AVX3::AttendOnTiles(job, scratch, begin, end);
+  N_AVX3::AttendOnTiles(job, nullptr, scratch, begin, end);
+}
+
+void AttendNearestOnTiles(const TokenSetsJob& job, const knn::Selection& selection, char* scratch,
+                          int64_t begin, int64_t end) {
+  N_AVX3::AttendOnTiles(job, &selection, scratch, begin, end);
 }
 
 }  // namespace fovea::kernels::attend

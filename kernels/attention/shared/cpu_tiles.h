@@ -1,9 +1,10 @@
-// Softmax attention to all keys on AMX's tiles, as raw memory: bf16, and fp32 as sums of three
-// bf16. Values may have another number of channels than queries and keys.
+// Softmax attention to all keys, or to the nearest ones, on AMX's tiles, as raw memory: bf16, and
+// fp32 as sums of three bf16. Values may have another number of channels than queries and keys.
 #pragma once
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/selection.h"
 
 namespace fovea::kernels::attend {
 
@@ -15,13 +16,18 @@ bool HasTiles();
 // the other.
 bool TakesTiles(const TokenSetsJob& job);
 
-// Bytes of a thread's scratch, whole cache lines.
+// Bytes of a thread's scratch, whole cache lines: for AttendOnTiles, for AttendNearestOnTiles.
 int64_t TilesScratchBytes(const TokenSetsJob& job);
+int64_t NearestTilesScratchBytes(const TokenSetsJob& job);
 
 // Blocks of kTileRows queries that a head's are cut into.
 inline constexpr int64_t kTileRows = 32;
 
 // Blocks [begin, end) of job.blocks a head, within simd::AmxTiles.
 void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end);
+
+// The same of the keys that `selection` selects of each row.
+void AttendNearestOnTiles(const TokenSetsJob& job, const knn::Selection& selection, char* scratch,
+                          int64_t begin, int64_t end);
 
 }  // namespace fovea::kernels::attend

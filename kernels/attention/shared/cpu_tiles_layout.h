@@ -55,6 +55,9 @@ struct TilesLayout {
   int64_t key, value, query, logits, weights, output, largest, sums;
   int64_t bytes = 0;
 
+  // Where keys are selected (cpu_tiles_nearest-inl.h): two vectors of each key, behind all else.
+  int64_t bytes_of_nearest() const { return bytes + 2 * keys * kRegister * 4; }
+
  private:
   int64_t Take(int64_t size) {
     const int64_t at = bytes;
