@@ -25,7 +25,7 @@ struct Kind {
 class ChainLayoutTest : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    if (GetParam().tiled && !AreTiled(GetParam().products)) {
+    if (GetParam().tiled && !HasAmxTiles(GetParam().products)) {
       GTEST_SKIP() << "this processor has no such tiles";
     }
   }

@@ -462,7 +462,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::attend {
 
-bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
+bool HasAmxTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
 
 bool TakesTiles(const TokenSetsJob& job) {
   // What a thread reads again for each block stays in L2.

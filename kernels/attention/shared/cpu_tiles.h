@@ -9,7 +9,7 @@
 namespace fovea::kernels::attend {
 
 // Whether this processor has what it takes. Asks the system for it the first time.
-bool HasTiles();
+bool HasAmxTiles();
 
 // Whether this file takes a call: one whose keys and values fit L2 in its form, some
 // 1,500 of 64 channels in fp32 and 3,500 in bf16, and whose bias has the keys of a query one after
