@@ -28,7 +28,7 @@ ChainLayout::ChainLayout(std::span<const LinearStep> steps, bool bf16, int64_t r
     : steps_(steps),
       kind_(steps.front().matrix->products()),
       int8_(kind_ == Products::kInt8),
-      amx_(steps.front().matrix->tiled()),
+      amx_(steps.front().matrix->packed_for_amx()),
       element_(bf16 ? 2 : 4),
       rows_(rows) {
   int64_t weights = 0;

@@ -58,7 +58,7 @@ class Chain {
         products_(steps.front().matrix->products()),
         bf16_(input.scalar_type() == at::kBFloat16),
         int8_(products_ == Products::kInt8),
-        amx_(steps.front().matrix->tiled()),
+        amx_(steps.front().matrix->packed_for_amx()),
         element_(bf16_ ? 2 : 4),
         input_(ViewOf(input)),
         residual_(residual.defined() ? ViewOf(residual) : ConstRows{}),
@@ -482,7 +482,8 @@ at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
   RECORD_FUNCTION("fovea::linear_chain", c10::ArrayRef<const c10::IValue>());
   TORCH_INTERNAL_ASSERT(!steps.empty() && input.is_contiguous());
   TORCH_INTERNAL_ASSERT(steps.front().matrix->products() != Products::kInt8 ||
-                        !steps.front().matrix->tiled() || input.scalar_type() == at::kBFloat16);
+                        !steps.front().matrix->packed_for_amx() ||
+                        input.scalar_type() == at::kBFloat16);
   std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = steps.back().matrix->out();
   at::Tensor output = at::empty(shape, input.options());

@@ -52,7 +52,7 @@ class MapsTest : public VariantTest {};
 
 // What tiles do not take goes by panels without a word: tests that force tiles would pass.
 TEST_P(MapsNumbersTest, TilesTakeWindowsOfModels) {
-  if (!attend::HasTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   const ScopedChoose forced(Choosing("tiles"));
   for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{49, 32}, {64, 24}, {196, 32}}) {
     EXPECT_EQ(attend::FastestWindowsWay(type(), tokens, dim), attend::WindowsWay::kTiles) << tokens;
@@ -60,7 +60,7 @@ TEST_P(MapsNumbersTest, TilesTakeWindowsOfModels) {
 }
 
 TEST_P(MapsNumbersTest, ForcedWaysOfWindowsRoundDifferently) {
-  if (!attend::HasTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   const AttentionCase c = WindowCase(RandomMaps(1, 2, 14, 14, 32, type()), {7, 7}, {3, 3});
   const auto by = [&](const char* way) {
     const ScopedChoose forced(Choosing(way));

@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Types, TokenSetsNumbersTest, VectorisedTypes(), TypeOf)
 
 // What tiles do not take is attended by panels without a word: the tests of tiles below would pass.
 TEST(DenseTilesTest, TakeWhatModelsHave) {
-  if (!attend::HasTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{197, 64}, {49, 32}, {962, 64}}) {
       const Tensors qkv = RandomTokens(2, 3, tokens, dim, type);
@@ -158,7 +158,7 @@ TEST(DenseTilesTest, TakeWhatModelsHave) {
 }
 
 TEST(DenseTilesTest, RoundOtherwiseThanPanels) {
-  if (!attend::HasTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   at::manual_seed(17);
   const Tensors qkv = RandomTokens(1, 2, 197, 64, at::kFloat);
   const auto by = [&](DenseAttentionWay way) {
@@ -176,7 +176,7 @@ class DenseWaysTest : public testing::TestWithParam<std::tuple<DenseAttentionWay
     at::manual_seed(17);
     at::set_num_threads(1);
     if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor lacks AVX2";
-    if (way() == DenseAttentionWay::kTiles && !attend::HasTiles()) {
+    if (way() == DenseAttentionWay::kTiles && !attend::HasAmxTiles()) {
       GTEST_SKIP() << "this processor lacks AMX";
     }
   }

@@ -243,7 +243,7 @@ size_t Ask(const std::string& question, c10::ScalarType type) {
 }  // namespace
 
 ConvStaticKeyWay FastestConvStaticKeyWay(c10::ScalarType type) {
-  if (!attend::HasTiles()) return ConvStaticKeyWay::kPanels;
+  if (!attend::HasAmxTiles()) return ConvStaticKeyWay::kPanels;
   constexpr int64_t kAsked = 256;
   static QuestionsBySize<1> questions("conv_static_key_attention", {kAsked});
   return kWays[questions.Answer(
@@ -257,7 +257,7 @@ void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at:
 void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output,
                                ConvStaticKeyWay way) {
   if (way == ConvStaticKeyWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(attend::HasTiles());  // which asks the system for them
+    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     if (const auto arithmetic = TilesArithmetic(in)) {
       return in.query.scalar_type() == at::kFloat ? AttendTiles<float>(in, *arithmetic, output)
                                                   : AttendTiles<uint16_t>(in, *arithmetic, output);

@@ -98,7 +98,7 @@ size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
 }  // namespace
 
 DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
-  if (!attend::HasTiles()) return DenseAttentionWay::kPanels;
+  if (!attend::HasAmxTiles()) return DenseAttentionWay::kPanels;
   static QuestionsBySize<3> questions("dense_attention", {64, 256, 1024});
   return kWays[questions.Answer(type, keys, [&](const std::string& question, int64_t size) {
     return Ask(question, type, size);
@@ -112,7 +112,7 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output)
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
                        DenseAttentionWay way) {
   if (way == DenseAttentionWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(attend::HasTiles());  // which asks the system for them
+    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     const attend::TokenSetsJob job = JobOf(in, output);
     if (attend::TakesTiles(job)) return AttendTiles(job, in.query.size(0));
   }

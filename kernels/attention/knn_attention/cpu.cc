@@ -56,7 +56,7 @@ void AttendTiles(attend::TokenSetsJob job, const knn::Selection& selection, int6
 }  // namespace
 
 KnnAttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys) {
-  if (!attend::HasTiles()) return KnnAttentionWay::kPanels;
+  if (!attend::HasAmxTiles()) return KnnAttentionWay::kPanels;
   static QuestionsBySize<2> questions("knn_attention", {256, 1024});
   return kWays[questions.Answer(type, keys, [&](const std::string& question, int64_t size) {
     return Ask(question, type, size);
@@ -72,7 +72,7 @@ void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, Knn
       attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
   const knn::Selection selection = knn::SelectionOf(in.topk, job.keys);
   if (way == KnnAttentionWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(attend::HasTiles());  // which asks the system for them
+    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     if (attend::TakesTiles(job)) return AttendTiles(job, selection, in.query.size(0));
   }
   attend::ForTokenSets(job, in.query.size(0), job.keys * attend::LanesNow(),

@@ -22,11 +22,10 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
-using attend::kRegister;
-using attend::kRegisterElements;
-using attend::kSide;
-using attend::kStep;
 using attend::TilesLayout;
+using simd::kRegister;
+using simd::kSide;
+using simd::kStep;
 
 using VU = hn::Vec<hn::RebindToUnsigned<DF>>;
 

@@ -22,7 +22,7 @@
 #include "kernels/attention/shared/cpu_tiles_nearest-inl.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
-#include "kernels/simd/amx.h"
+#include "kernels/simd/amx_tile-inl.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
@@ -32,46 +32,29 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
-// Rows or columns of a tile, in parts `plane` elements apart. `step`: of rows, from row to row; of
-// columns, from step to step of the depth; `across`: from register to register.
-struct TileOperand {
+// Of a tile, in parts `plane` elements apart: rows, and columns whose steps of the depth are `step`
+// and whose registers are `across` apart.
+struct TileRows {
+  const uint16_t* data;
+  int64_t stride;
+  int64_t plane;
+};
+struct TileColumns {
   const uint16_t* data;
   int64_t step;
   int64_t across;
   int64_t plane;
 };
 
-template <int kRowRegisters, int kColumnRegisters>
-HWY_INLINE void AddTileProducts(const uint16_t* a, const TileOperand& rows, const uint16_t* b,
-                                const TileOperand& columns) {
-  constexpr int64_t kRowBytes = 64;
-  simd::TileLoad<4>(a, 2 * rows.step);
-  if constexpr (kRowRegisters == 2) simd::TileLoad<5>(a + rows.across, 2 * rows.step);
-  simd::TileLoad<6>(b, kRowBytes);
-  if constexpr (kColumnRegisters == 2) simd::TileLoad<7>(b + columns.across, kRowBytes);
-  simd::TileMultiplyBf16<0, 4, 6>();
-  if constexpr (kColumnRegisters == 2) simd::TileMultiplyBf16<1, 4, 7>();
-  if constexpr (kRowRegisters == 2) simd::TileMultiplyBf16<2, 5, 6>();
-  if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) simd::TileMultiplyBf16<3, 5, 7>();
-}
-
 // products [32, 32], rows `stride` apart, = or += rows * columns; between() after each step.
-template <int kParts, int kRowRegisters, int kColumnRegisters, class Between>
-HWY_INLINE void MultiplyTile(const TileOperand& rows, const TileOperand& columns, int64_t depth,
+template <int kParts, class Shape, class Between>
+HWY_INLINE void MultiplyTile(const TileRows& rows, const TileColumns& columns, int64_t depth,
                              bool accumulate, float* products, int64_t stride,
                              const Between& between) {
-  constexpr bool kCorner = kRowRegisters == 2 && kColumnRegisters == 2;
-  float* const below = products + kRegister * stride;
   if (accumulate) {
-    simd::TileLoad<0>(products, stride * 4);
-    if constexpr (kColumnRegisters == 2) simd::TileLoad<1>(products + kRegister, stride * 4);
-    if constexpr (kRowRegisters == 2) simd::TileLoad<2>(below, stride * 4);
-    if constexpr (kCorner) simd::TileLoad<3>(below + kRegister, stride * 4);
+    LoadProducts<Shape>(products, stride);
   } else {
-    simd::TileZero<0>();
-    simd::TileZero<1>();
-    simd::TileZero<2>();
-    simd::TileZero<3>();
+    ZeroProducts();
   }
   // Pairs of parts, the products of small ones first.
   constexpr int kPairs = kParts == 1 ? 1 : 6;
@@ -80,31 +63,24 @@ HWY_INLINE void MultiplyTile(const TileOperand& rows, const TileOperand& columns
     const uint16_t* a = rows.data + kOfRows[pair] * rows.plane;
     const uint16_t* b = columns.data + kOfColumns[pair] * columns.plane;
     for (int64_t k = 0; k < depth; k += kStep, a += kStep, b += columns.step) {
-      AddTileProducts<kRowRegisters, kColumnRegisters>(a, rows, b, columns);
+      LoadRows<Shape>(a, rows.stride);
+      LoadColumns<Shape>(b, columns.across);
+      AddProducts<Shape>();
       between();
     }
   }
-  simd::TileStore<0>(products, stride * 4);
-  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, stride * 4);
-  if constexpr (kRowRegisters == 2) simd::TileStore<2>(below, stride * 4);
-  if constexpr (kCorner) simd::TileStore<3>(below + kRegister, stride * 4);
+  StoreProducts<Shape>(products, stride);
 }
 
 // The tile at the edge of `height` rows and `width` columns may be one register high or wide.
 template <int kParts, class Between>
-HWY_INLINE void MultiplyTileUpTo(int64_t height, int64_t width, const TileOperand& rows,
-                                 const TileOperand& columns, int64_t depth, bool accumulate,
+HWY_INLINE void MultiplyTileUpTo(int64_t height, int64_t width, const TileRows& rows,
+                                 const TileColumns& columns, int64_t depth, bool accumulate,
                                  float* products, int64_t stride, const Between& between) {
-  const bool tall = height > kRegister, wide = width > kRegister;
-  if (tall && wide) {
-    MultiplyTile<kParts, 2, 2>(rows, columns, depth, accumulate, products, stride, between);
-  } else if (tall) {
-    MultiplyTile<kParts, 2, 1>(rows, columns, depth, accumulate, products, stride, between);
-  } else if (wide) {
-    MultiplyTile<kParts, 1, 2>(rows, columns, depth, accumulate, products, stride, between);
-  } else {
-    MultiplyTile<kParts, 1, 1>(rows, columns, depth, accumulate, products, stride, between);
-  }
+  WithTileShape(height, width, [&](auto shape) FOVEA_TILE_ATTR {
+    MultiplyTile<kParts, decltype(shape)>(rows, columns, depth, accumulate, products, stride,
+                                          between);
+  });
 }
 
 // How logits become exponents of two.
@@ -288,9 +264,8 @@ class TilesBlock {
   // The products of all rows with keys [key, key + 32).
   template <class Between>
   HWY_INLINE void MultiplyByKeys(int64_t key, const Between& between) {
-    const TileOperand rows = {query_, layout_.query_stride, kRegister * layout_.query_stride,
-                              layout_.query_plane};
-    const TileOperand columns = {key_ + key * layout_.depth, kRegisterElements,
+    const TileRows rows = {query_, layout_.query_stride, layout_.query_plane};
+    const TileColumns columns = {key_ + key * layout_.depth, simd::kRegisterElements,
                                  kRegister * layout_.depth, layout_.key_plane};
     MultiplyTileUpTo<kParts>(width_, job_.keys - key, rows, columns, layout_.depth,
                              /*accumulate=*/false, logits_ + key, layout_.logits_stride, between);
@@ -461,11 +436,10 @@ class TilesBlock {
   template <class Between>
   HWY_INLINE void AddValues(int64_t key, const uint16_t* weights, const Between& between) {
     simd::TileFence();
-    const TileOperand rows = {weights, layout_.weights_stride, kRegister * layout_.weights_stride,
-                              layout_.weights_plane};
+    const TileRows rows = {weights, layout_.weights_stride, layout_.weights_plane};
     for (int64_t c = 0; c < job_.value_dim; c += kSide) {
-      const TileOperand columns = {value_ + key * layout_.value_depth + c * kStep,
-                                   kStep * layout_.value_depth, kRegisterElements,
+      const TileColumns columns = {value_ + key * layout_.value_depth + c * kStep,
+                                   kStep * layout_.value_depth, simd::kRegisterElements,
                                    layout_.value_plane};
       MultiplyTileUpTo<kParts>(width_, job_.value_dim - c, rows, columns, DepthOf(key), key > 0,
                                output_ + c, layout_.output_stride, between);
@@ -570,12 +544,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::attend {
 
-bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
+bool HasAmxTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
 
 bool TakesTiles(const TokenSetsJob& job) {
-  // What a thread reads again for each block stays in its second cache.
-  constexpr int64_t kMostScratch = 1400 << 10;
-  return (job.bias == nullptr || job.bias_key <= 1) && TilesLayout(job).bytes <= kMostScratch;
+  // What a thread reads again for each block stays in L2.
+  return (job.bias == nullptr || job.bias_key <= 1) && TilesLayout(job).bytes <= simd::kL2Scratch;
 }
 
 int64_t TilesScratchBytes(const TokenSetsJob& job) { return TilesLayout(job).bytes; }

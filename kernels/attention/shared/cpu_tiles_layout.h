@@ -3,20 +3,15 @@
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels::attend {
-inline constexpr int64_t kSide = 32;      // of a tile of products
-inline constexpr int64_t kRegister = 16;  // rows, and fp32 columns, of a register
-inline constexpr int64_t kStep = 32;      // of the depth
-inline constexpr int64_t kRegisterElements = kRegister * kStep;
-
-constexpr int64_t RoundUpTo(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-// Elements from row to row: an odd number of cache lines.
-constexpr int64_t OddLines(int64_t elements, int64_t element_bytes) {
-  const int64_t line = 64 / element_bytes;
-  return ((elements + line - 1) / line | 1) * line;
-}
+using simd::kRegister;
+using simd::kSide;
+using simd::kStep;
+using simd::OddLines;
+using simd::Plane;
+using simd::RoundUp;
 
 // Keys whose weights are made at a time.
 constexpr int64_t TilesChunk(int64_t parts) { return parts == 3 ? 128 : 64; }
@@ -25,18 +20,17 @@ constexpr int64_t TilesChunk(int64_t parts) { return parts == 3 ? 128 : 64; }
 struct TilesLayout {
   explicit TilesLayout(const TokenSetsJob& job)
       : parts(job.arithmetic == Arithmetic::kFp32 ? 3 : 1),
-        depth(RoundUpTo(job.dim, kStep)),
-        value_depth(RoundUpTo(job.value_dim, kStep)),
-        keys(RoundUpTo(job.keys, kStep)),
+        depth(RoundUp(job.dim, kStep)),
+        value_depth(RoundUp(job.value_dim, kStep)),
+        keys(RoundUp(job.keys, kStep)),
         query_stride(OddLines(depth, 2)),
         logits_stride(OddLines(keys, 4)),
         weights_stride(OddLines(TilesChunk(parts), 2)),
         output_stride(OddLines(value_depth, 4)),
-        // Not a multiple of a page: storing one would seem to wait for another.
-        key_plane(keys * depth + 96),
-        value_plane(keys * value_depth + 96),
-        query_plane(kSide * query_stride + 96),
-        weights_plane(kSide * weights_stride + 96) {
+        key_plane(Plane(keys * depth)),
+        value_plane(Plane(keys * value_depth)),
+        query_plane(Plane(kSide * query_stride)),
+        weights_plane(Plane(kSide * weights_stride)) {
     key = Take(parts * key_plane * 2);
     value = Take(parts * value_plane * 2);
     query = Take(parts * query_plane * 2);
@@ -61,7 +55,7 @@ struct TilesLayout {
  private:
   int64_t Take(int64_t size) {
     const int64_t at = bytes;
-    bytes += RoundUpTo(size, 64);
+    bytes += RoundUp(size, 64);
     return at;
   }
 };

@@ -163,7 +163,7 @@ std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor
 
 WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim) {
   const Arithmetic arithmetic = type == at::kFloat ? Arithmetic::kFp32 : Arithmetic::kWidenedBf16;
-  if (!HasTiles() || !TakesTiles(TilesJob(arithmetic, tokens, dim))) return WindowsWay::kPanels;
+  if (!HasAmxTiles() || !TakesTiles(TilesJob(arithmetic, tokens, dim))) return WindowsWay::kPanels;
   static QuestionsBySize<2> questions("window_attention", {8 * 8, 16 * 16});
   return kWays[questions.Answer(type, tokens, [&](const std::string& question, int64_t size) {
     return Ask(question, type, std::lround(std::sqrt(size)));

@@ -45,7 +45,7 @@ enum class Outcome {
 // How windows are attended.
 enum class WindowsWay {
   kPanels,
-  kTiles,  // where HasTiles(): what is kWritten and sees itself
+  kTiles,  // where HasAmxTiles(): what is kWritten and sees itself
 };
 
 // The windows of some heads, in one call.
