@@ -13,6 +13,7 @@
 #include "kernels/attention/static_key_attention/implementations.h"
 #include "kernels/attention/window_attention/implementations.h"
 #include "kernels/choice/choice.h"
+#include "kernels/choice/questions.h"
 #include "kernels/linear/linear_way.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
@@ -22,23 +23,6 @@
 
 namespace fovea::kernels {
 namespace {
-
-std::string TypeName(c10::ScalarType type) {
-  switch (type) {
-    case c10::kFloat:
-      return "fp32";
-    case c10::kBFloat16:
-      return "bf16";
-    case c10::kHalf:
-      return "fp16";
-    case c10::kDouble:
-      return "fp64";
-    case c10::kChar:
-      return "int8";
-    default:
-      return c10::toString(type);
-  }
-}
 
 std::string CpuInstructions(c10::ScalarType type) {
   std::string names(simd::IsaName(simd::BestIsa()));
@@ -80,24 +64,11 @@ std::vector<Capabilities> AllOperators() {
   };
 }
 
-std::vector<LinearRow> LinearTable() {
-  std::vector<LinearRow> rows;
-  for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kChar}) {
-    LinearRow row{TypeName(type), std::string(NameOf(FastestLinearWay(type))), "alone"};
-    for (const Answered& answered : Answers()) {
-      if (answered.question == "linear_" + row.type) row.how = answered.how;
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 std::vector<Answered> ChoiceTable() {
-  std::vector<Answered> answers;
-  for (Answered& answered : KnownAnswers()) {
-    if (!answered.question.starts_with("linear_")) answers.push_back(std::move(answered));
+  for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kChar}) {
+    FastestLinearWay(type);
   }
-  return answers;
+  return KnownAnswers();
 }
 
 std::vector<OperatorRow> OperatorTable() {

@@ -20,17 +20,8 @@ struct OperatorRow {
   std::string note;            // why no faster one runs; empty where one does
 };
 
-// How linear layers run on this machine's CPU: measured, where no other process has
-// (choice/choice.h).
-struct LinearRow {
-  std::string type;
-  std::string way;  // NameOf(LinearWay)
-  std::string how;  // Answered::how
-};
-std::vector<LinearRow> LinearTable();
-
-// What else was chosen by measurement on this machine's CPU, by question, as far as it was asked:
-// nothing is measured here.
+// What was chosen by measurement on this machine's CPU, by question (choice/choice.h): linear
+// layers, which are measured where no other process has, and whatever else was ever asked.
 std::vector<Answered> ChoiceTable();
 
 // Facts of this build and this machine; no GPU is touched.

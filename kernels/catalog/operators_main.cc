@@ -1,5 +1,6 @@
-// fovea-kernels [--json]: which implementation of each operator runs on this machine. `fovea
-// kernels` runs it: a program of its own, so that the command line does not have to load LibTorch.
+// fovea-kernels [--json]: which implementation of each operator runs on this machine, and what was
+// chosen by measurement. `fovea kernels` runs it: a program of its own, so that the command line
+// does not have to load LibTorch.
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -37,17 +38,21 @@ void PrintTable(const std::vector<OperatorRow>& rows) {
   }
 }
 
-void PrintJson(const std::vector<OperatorRow>& rows) {
-  nlohmann::ordered_json table = nlohmann::ordered_json::array();
+void PrintJson(const std::vector<OperatorRow>& rows, const std::vector<Answered>& choices) {
+  using Json = nlohmann::ordered_json;
+  Json all = {{"operators", Json::array()}, {"choices", Json::array()}};
   for (const OperatorRow& row : rows) {
-    table.push_back({{"operator", row.op},
-                     {"device", row.device},
-                     {"type", row.type},
-                     {"implementation", row.implementation},
-                     {"instructions", row.instructions},
-                     {"note", row.note}});
+    all["operators"].push_back({{"operator", row.op},
+                                {"device", row.device},
+                                {"type", row.type},
+                                {"implementation", row.implementation},
+                                {"instructions", row.instructions},
+                                {"note", row.note}});
   }
-  std::cout << table.dump(2) << '\n';
+  for (const auto& [question, answer, how] : choices) {
+    all["choices"].push_back({{"question", question}, {"answer", answer}, {"how", how}});
+  }
+  std::cout << all.dump(2) << '\n';
 }
 
 }  // namespace
@@ -60,23 +65,21 @@ int main(int argc, char** argv) {
     std::fprintf(help ? stdout : stderr,
                  "Usage: fovea-kernels [--json]\n"
                  "Which implementation of each operator runs on this machine, and why no faster "
-                 "one does.\n");
+                 "one does;\n"
+                 "then what was chosen by measurement, as \"question: answer (how)\".\n"
+                 "FOVEA_CHOOSE=question=answer[,question=answer...] forces such answers.\n");
     return help ? 0 : 2;
   }
   try {
     const auto rows = fovea::kernels::OperatorTable();
+    const auto choices = fovea::kernels::ChoiceTable();
     if (json) {
-      fovea::kernels::PrintJson(rows);
+      fovea::kernels::PrintJson(rows, choices);
       return 0;
     }
-    const auto linear = fovea::kernels::LinearTable();
     fovea::kernels::PrintTable(rows);
     std::printf("\n");
-    for (const auto& [type, way, how] : linear) {
-      std::printf("linear layers on the cpu in %s: %s (%s)\n", type.c_str(), way.c_str(),
-                  how.c_str());
-    }
-    for (const auto& [question, answer, how] : fovea::kernels::ChoiceTable()) {
+    for (const auto& [question, answer, how] : choices) {
       std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(), how.c_str());
     }
   } catch (const c10::Error& error) {  // of FOVEA_CHOOSE

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "kernels/choice/questions.h"
 #include "kernels/memory/pass_arena.h"
 #include "kernels/simd/isa.h"
 
@@ -51,6 +52,8 @@ std::optional<std::filesystem::path> FileOfChoices() {
   }
   return cache / "fovea" / "choices.json";
 }
+
+constexpr const char* kForced = "forced";  // Answered::how
 
 // What an answer holds for.
 std::string Machine() {
@@ -96,18 +99,28 @@ void Remember(const std::string& machine, const std::string& question, const std
   if (!file || error) std::filesystem::remove(written, error);
 }
 
-std::optional<std::string> Forced(const std::string& question) {
+std::string_view TextOfForced() {
   const char* choices = std::getenv("FOVEA_CHOOSE");
-  std::string_view rest = choices == nullptr ? "" : choices;
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  return choices == nullptr ? "" : choices;
+}
+
+using AnswersByQuestion = std::map<std::string, std::string, std::less<>>;
+
+// Of a question that is there twice the first. `asked` may be forced whatever its name.
+AnswersByQuestion ForcedBy(std::string_view text, const std::string& asked) {
+  AnswersByQuestion forced;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
     const size_t equals = one.find('=');
     TORCH_CHECK(equals != one.npos, "FOVEA_CHOOSE is question=answer, separated by commas, not \"",
                 one, "\"");
-    if (one.substr(0, equals) == question) return std::string(one.substr(equals + 1));
+    const std::string_view question = one.substr(0, equals);
+    TORCH_CHECK(question == asked || IsQuestion(question), "FOVEA_CHOOSE: there is no question \"",
+                question, "\"");
+    forced.emplace(question, one.substr(equals + 1));
   }
-  return std::nullopt;
+  return forced;
 }
 
 double SecondsByTheClock(const std::function<void()>& run) {
@@ -183,11 +196,21 @@ Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
 struct State {
   std::mutex mutex;
   std::map<std::string, Answered> answers;  // by question and machine
+  std::string text_of_forced;               // which `forced` was read from
+  AnswersByQuestion forced;
 };
 
 State& TheState() {
   static State state;
   return state;
+}
+
+const AnswersByQuestion& Forced(State& state, const std::string& asked) {
+  if (const std::string_view text = TextOfForced(); text != state.text_of_forced) {
+    state.forced = ForcedBy(text, asked);
+    state.text_of_forced = text;
+  }
+  return state.forced;
 }
 
 std::optional<size_t> PlaceOf(std::string_view name, std::span<const Candidate> candidates) {
@@ -208,14 +231,15 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
     state.answers[question + "\n" + machine] = {question, std::string(candidates[place].name), how};
     return place;
   };
-  if (const auto forced = Forced(question)) {
-    const auto place = PlaceOf(*forced, candidates);
-    TORCH_CHECK(place.has_value(), "FOVEA_CHOOSE: ", question, " cannot be \"", *forced,
+  const AnswersByQuestion& all_forced = Forced(state, question);
+  if (const auto forced = all_forced.find(question); forced != all_forced.end()) {
+    const auto place = PlaceOf(forced->second, candidates);
+    TORCH_CHECK(place.has_value(), "FOVEA_CHOOSE: ", question, " cannot be \"", forced->second,
                 "\" on this machine");
-    return answered(*place, "forced");
+    return answered(*place, kForced);
   }
   if (const auto known = state.answers.find(question + "\n" + machine);
-      known != state.answers.end()) {
+      known != state.answers.end() && known->second.how != kForced) {
     if (const auto place = PlaceOf(known->second.answer, candidates)) return *place;
   }
   if (candidates.size() == 1) return answered(0, "alone");
@@ -229,7 +253,11 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   return answered(measured.place, "measured");
 }
 
-bool AnswersAreForced() { return std::getenv("FOVEA_CHOOSE") != nullptr; }
+uint32_t ForcedAnswers() {
+  const std::string_view text = TextOfForced();
+  if (text.empty()) return 0;
+  return static_cast<uint32_t>(std::hash<std::string_view>()(text)) | 1;
+}
 
 std::vector<Answered> Answers() {
   State& state = TheState();
@@ -246,12 +274,18 @@ std::vector<Answered> KnownAnswers() {
     if (const auto answers = stored.find(Machine());
         answers != stored.end() && answers->is_object()) {
       for (const auto& [question, answer] : answers->items()) {
-        if (!answer.is_string()) continue;
+        // Another version may have asked others.
+        if (!answer.is_string() || !IsQuestion(question)) continue;
         known[question] = {question, answer.get<std::string>(), "remembered"};
       }
     }
   }
   for (const Answered& answered : Answers()) known[answered.question] = answered;
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  for (const auto& [question, answer] : Forced(state, /*asked=*/"")) {
+    known[question] = {question, answer, kForced};
+  }
   std::vector<Answered> all;
   for (const auto& [question, answered] : known) all.push_back(answered);
   return all;

@@ -1,5 +1,5 @@
-// Which of several implementations is fastest on this machine: measured once, never inferred from
-// a processor's name.
+// Autotuning: which of several implementations is fastest on this machine, measured once and never
+// inferred from a processor's name.
 //
 // An answer is kept for the process and, for those that come after, in a file: $FOVEA_CHOICES, or
 // fovea/choices.json in $XDG_CACHE_HOME or ~/.cache; "off" keeps none. It holds for the processor,
@@ -8,8 +8,12 @@
 // So it does after a measurement during which its threads had to wait for processors that others
 // had: such an answer is not kept.
 //   FOVEA_CHOOSE=question=answer[,question=answer...]
-// forces answers: none is then measured. `fovea kernels` prints questions and answers.
+// forces the answers to the questions that it names, which are then not measured; all others are
+// answered as without it. `fovea kernels` prints questions and answers.
 #pragma once
+#include <c10/core/Device.h>
+
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -23,7 +27,7 @@ struct Candidate {
   std::function<void()> run;  // what is timed: some tenths of a millisecond
 };
 
-// What a question needs that is not of the processor alone, such as one of a GPU.
+// Options for questions about a device other than the CPU.
 struct Asking {
   std::string device;  // what an answer holds for besides
   // Seconds that a run takes; by the clock where none is given.
@@ -34,14 +38,20 @@ struct Asking {
   std::function<double()> waited;
 };
 
+// For questions about `device`: an answer holds for a kind of GPU, wherever it is plugged in, and
+// none is measured while a CUDA graph is captured. Runs are timed by the clock.
+Asking AskingAbout(const c10::Device& device);
+
 // The place in `candidates` of the one that takes least time in turns with the others; the earlier
 // of two that differ by less than 3%. One alone is not measured. Thread-safe: one question is
-// measured at a time. Throws c10::Error where FOVEA_CHOOSE names none of them.
+// measured at a time. Throws c10::Error where FOVEA_CHOOSE has another answer to this question, or
+// names one that nobody asks (questions.h).
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
                const Asking& asking = {});
 
-// Whether FOVEA_CHOOSE forces answers: who keeps one of its own asks anew then.
-bool AnswersAreForced();
+// Stands for what FOVEA_CHOOSE forces; 0 where it forces nothing. Callers that cache answers must
+// ask again where it has changed.
+uint32_t ForcedAnswers();
 
 // What a process has been asked so far, in the order of the questions.
 struct Answered {
@@ -51,7 +61,8 @@ struct Answered {
 };
 std::vector<Answered> Answers();
 
-// The same, and what other processes have left for this machine's CPU and this number of threads.
+// The same, what FOVEA_CHOOSE forces, and what other processes have left for this machine's CPU and
+// this number of threads. Throws c10::Error where FOVEA_CHOOSE names a question that nobody asks.
 std::vector<Answered> KnownAnswers();
 
 }  // namespace fovea::kernels

@@ -1,5 +1,5 @@
 // A tile of 32 x 32 products takes four of AMX's registers. Its last step stores them to memory
-// that stays in the first cache; what is left to do with them (bias, activation, residual,
+// that stays in L1; what is left to do with them (bias, activation, residual,
 // rounding) is done a few rows at a time between the steps of the tile that follows, on units that
 // its products leave idle.
 #include "kernels/linear/cpu_amx.h"
@@ -16,7 +16,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/linear/cpu_rows-inl.h"
-#include "kernels/simd/amx.h"
+#include "kernels/simd/amx_tile-inl.h"
 #include "kernels/simd/isa.h"
 
 #if FOVEA_SIMD_TARGET
@@ -27,39 +27,12 @@ using rows::AmxOperand;
 
 #if HWY_TARGET == HWY_AVX3
 
-inline constexpr int64_t kSide = 32;      // of a tile of products
-inline constexpr int64_t kRegister = 16;  // rows, and fp32 columns, of a register
-inline constexpr int64_t kStep = 32;      // of the depth
-
 // Of a block's columns, those that a tile multiplies.
 struct Columns {
   const uint16_t* data;
   int64_t step;   // elements from step to step of the depth
   int64_t plane;  // from part to part
 };
-
-inline constexpr int64_t kRegisterRow = 64;                      // bytes
-inline constexpr int64_t kRegisterElements = kRegister * kStep;  // of bf16
-
-template <int kColumnRegisters>
-HWY_INLINE void LoadColumns(const uint16_t* at) {
-  simd::TileLoad<6>(at, kRegisterRow);
-  if constexpr (kColumnRegisters == 2) simd::TileLoad<7>(at + kRegisterElements, kRegisterRow);
-}
-
-template <int kRowRegisters>
-HWY_INLINE void LoadRows(const uint16_t* at, int64_t stride) {
-  simd::TileLoad<4>(at, 2 * stride);
-  if constexpr (kRowRegisters == 2) simd::TileLoad<5>(at + kRegister * stride, 2 * stride);
-}
-
-template <int kRowRegisters, int kColumnRegisters>
-HWY_INLINE void AddProducts() {
-  simd::TileMultiplyBf16<0, 4, 6>();
-  if constexpr (kColumnRegisters == 2) simd::TileMultiplyBf16<1, 4, 7>();
-  if constexpr (kRowRegisters == 2) simd::TileMultiplyBf16<2, 5, 6>();
-  if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) simd::TileMultiplyBf16<3, 5, 7>();
-}
 
 // Of three parts each, the pairs that are multiplied: six of nine. The products of the small ones
 // are as small as what fp32 rounds away.
@@ -72,73 +45,47 @@ HWY_INLINE int64_t Pauses(const PackedMatrix& matrix, int64_t depth) {
 }
 
 // products [32, 32], rows `stride` apart, = or += rows * columns; between() at each pause.
-template <int kRowRegisters, int kColumnRegisters, bool kAccumulate, class Between>
+template <class Shape, bool kAccumulate, class Between>
 HWY_INLINE void MultiplyTile(const AmxOperand& rows, const Columns& columns, int64_t depth,
                              float* products, int64_t stride, const Between& between) {
-  constexpr bool kCorner = kRowRegisters == 2 && kColumnRegisters == 2;
+  constexpr int64_t kAcross = simd::kRegisterElements;
   if constexpr (kAccumulate) {
-    simd::TileLoad<0>(products, stride * 4);
-    if constexpr (kColumnRegisters == 2) simd::TileLoad<1>(products + kRegister, stride * 4);
-    if constexpr (kRowRegisters == 2) simd::TileLoad<2>(products + kRegister * stride, stride * 4);
-    if constexpr (kCorner) simd::TileLoad<3>(products + kRegister * stride + kRegister, stride * 4);
+    LoadProducts<Shape>(products, stride);
   } else {
-    simd::TileZero<0>();
-    simd::TileZero<1>();
-    simd::TileZero<2>();
-    simd::TileZero<3>();
+    ZeroProducts();
   }
   for (int64_t k = 0; k < depth; k += kStep) {
     const uint16_t* const a = rows.data + k;
     const uint16_t* const b = columns.data + k / kStep * columns.step;
     if (rows.plane == 0) {
-      LoadRows<kRowRegisters>(a, rows.stride);
-      LoadColumns<kColumnRegisters>(b);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadRows<Shape>(a, rows.stride);
+      LoadColumns<Shape>(b, kAcross);
+      AddProducts<Shape>();
     } else {
       // In an order in which each pair but the first loads one side only.
       const int64_t ap = rows.plane, bp = columns.plane;
-      LoadRows<kRowRegisters>(a, rows.stride);
-      LoadColumns<kColumnRegisters>(b + 2 * bp);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadRows<Shape>(a, rows.stride);
+      LoadColumns<Shape>(b + 2 * bp, kAcross);
+      AddProducts<Shape>();
       between();
-      LoadColumns<kColumnRegisters>(b + bp);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadColumns<Shape>(b + bp, kAcross);
+      AddProducts<Shape>();
       between();
-      LoadRows<kRowRegisters>(a + ap, rows.stride);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadRows<Shape>(a + ap, rows.stride);
+      AddProducts<Shape>();
       between();
-      LoadColumns<kColumnRegisters>(b);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadColumns<Shape>(b, kAcross);
+      AddProducts<Shape>();
       between();
-      LoadRows<kRowRegisters>(a + 2 * ap, rows.stride);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadRows<Shape>(a + 2 * ap, rows.stride);
+      AddProducts<Shape>();
       between();
-      LoadRows<kRowRegisters>(a, rows.stride);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      LoadRows<Shape>(a, rows.stride);
+      AddProducts<Shape>();
     }
     between();
   }
-  simd::TileStore<0>(products, stride * 4);
-  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, stride * 4);
-  if constexpr (kRowRegisters == 2) simd::TileStore<2>(products + kRegister * stride, stride * 4);
-  if constexpr (kCorner) simd::TileStore<3>(products + kRegister * stride + kRegister, stride * 4);
-}
-
-// The tile at the edge of `height` rows and `width` columns may be one register high or wide.
-template <bool kAccumulate, class Between>
-HWY_INLINE void MultiplyUpTo(int64_t height, int64_t width, const AmxOperand& rows,
-                             const Columns& columns, int64_t depth, float* products, int64_t stride,
-                             const Between& between) {
-  const bool tall = height > kRegister, wide = width > kRegister;
-  if (tall && wide) {
-    MultiplyTile<2, 2, kAccumulate>(rows, columns, depth, products, stride, between);
-  } else if (tall) {
-    MultiplyTile<2, 1, kAccumulate>(rows, columns, depth, products, stride, between);
-  } else if (wide) {
-    MultiplyTile<1, 2, kAccumulate>(rows, columns, depth, products, stride, between);
-  } else {
-    MultiplyTile<1, 1, kAccumulate>(rows, columns, depth, products, stride, between);
-  }
+  StoreProducts<Shape>(products, stride);
 }
 
 AmxOperand RowsFrom(const AmxOperand& operand, int64_t row) {
@@ -296,11 +243,15 @@ struct MultiplyLayer {
                 const int64_t column = panel.block * PackedMatrix::kBlock + panel.column;
                 const int64_t width = matrix.Columns(panel.block) - panel.column;
                 for (int64_t r = 0; r < terms.count; r += kSide) {
-                  MultiplyUpTo<false>(terms.count - r, width, RowsFrom(operand, r), columns, depth,
-                                      products, kSide, [&]() HWY_ATTR {
-                                        between();
-                                        if (finished < waiting.count) finish(finished + per_pause);
-                                      });
+                  const AmxOperand rows = RowsFrom(operand, r);
+                  const auto pause = [&]() HWY_ATTR {
+                    between();
+                    if (finished < waiting.count) finish(finished + per_pause);
+                  };
+                  WithTileShape(terms.count - r, width, [&](auto shape) FOVEA_TILE_ATTR {
+                    MultiplyTile<decltype(shape), /*kAccumulate=*/false>(rows, columns, depth,
+                                                                         products, kSide, pause);
+                  });
                   finish(waiting.count);
                   waiting.products = products;
                   waiting.count = terms.count - r < kSide ? terms.count - r : kSide;
@@ -348,8 +299,11 @@ void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int6
               float* const to = sums + (panel.block - begin) * PackedMatrix::kBlock + panel.column;
               const int64_t width = matrix.Columns(panel.block) - panel.column;
               for (int64_t r = 0; r < count; r += kSide) {
-                MultiplyUpTo<true>(count - r, width, RowsFrom(operand, r), columns, depth,
-                                   to + r * stride, stride, between);
+                const AmxOperand rows = RowsFrom(operand, r);
+                WithTileShape(count - r, width, [&](auto shape) FOVEA_TILE_ATTR {
+                  MultiplyTile<decltype(shape), /*kAccumulate=*/true>(
+                      rows, columns, depth, to + r * stride, stride, between);
+                });
               }
             });
 }

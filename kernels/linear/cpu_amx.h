@@ -4,6 +4,7 @@
 
 #include "kernels/linear/cpu_rows.h"
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels::rows {
 
@@ -15,14 +16,14 @@ struct AmxOperand {
   int64_t plane;
 };
 
-// Elements from part to part of 32 columns: not a multiple of a page, or storing one would seem to
-// wait for another.
-inline constexpr int64_t AmxPlane(int64_t depth) { return 32 * depth + 96; }
+// Elements from part to part of a panel's columns.
+inline constexpr int64_t AmxPlane(int64_t depth) { return simd::Plane(simd::kSide * depth); }
 
 // Room for the products of two tiles of 32 x 32 and, with Products::kBf16Parts, for the parts of
 // twice 32 columns of `depth` weights; in floats.
 inline constexpr int64_t AmxScratch(Products products, int64_t depth) {
-  return 2 * 32 * 32 + (products == Products::kBf16Parts ? 3 * AmxPlane(depth) : 0);
+  return 2 * simd::kSide * simd::kSide +
+         (products == Products::kBf16Parts ? 3 * AmxPlane(depth) : 0);
 }
 
 // Of blocks [begin, end) of the matrix: to = activation(operand * matrix + bias) + residual_scale *

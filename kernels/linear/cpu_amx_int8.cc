@@ -12,7 +12,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/linear/cpu_int8-inl.h"
-#include "kernels/simd/amx.h"
+#include "kernels/simd/amx_tile-inl.h"
 #include "kernels/simd/isa.h"
 
 #if FOVEA_SIMD_TARGET
@@ -23,59 +23,31 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 using rows::ConstInt8Rows;
 
-inline constexpr int64_t kSide = 32;             // of a tile of products
-inline constexpr int64_t kRegister = 16;         // rows, and s32 columns, of a register
-inline constexpr int64_t kInt8Step = 64;         // of the depth, and bytes of a register's row
-inline constexpr int64_t kRegisterBytes = 1024;  // 16 rows of 64
+inline constexpr int64_t kInt8Step = kRegisterRow;  // of the depth
 
 // products [32, 32] = rows * weights, whose steps of the depth are `step` bytes apart; between()
 // after each step.
-template <int kRowRegisters, int kColumnRegisters, class Between>
+template <class Shape, class Between>
 HWY_INLINE void MultiplyTile(const int8_t* rows, int64_t stride, const int8_t* weights,
                              int64_t step, int64_t depth, int32_t* products,
                              const Between& between) {
-  simd::TileZero<0>();
-  simd::TileZero<1>();
-  simd::TileZero<2>();
-  simd::TileZero<3>();
+  ZeroProducts();
   for (int64_t k = 0; k < depth; k += kInt8Step, weights += step) {
     simd::TileLoad<4>(rows + k, stride);
-    simd::TileLoad<6>(weights, kInt8Step);
+    simd::TileLoad<6>(weights, kRegisterRow);
     simd::TileMultiplyInt8<0, 4, 6>();
-    if constexpr (kColumnRegisters == 2) {
-      simd::TileLoad<7>(weights + kRegisterBytes, kInt8Step);
+    if constexpr (Shape::kWide) {
+      simd::TileLoad<7>(weights + simd::kRegisterBytes, kRegisterRow);
       simd::TileMultiplyInt8<1, 4, 7>();
     }
-    if constexpr (kRowRegisters == 2) {
+    if constexpr (Shape::kTall) {
       simd::TileLoad<5>(rows + kRegister * stride + k, stride);
       simd::TileMultiplyInt8<2, 5, 6>();
-      if constexpr (kColumnRegisters == 2) simd::TileMultiplyInt8<3, 5, 7>();
+      if constexpr (Shape::kWide) simd::TileMultiplyInt8<3, 5, 7>();
     }
     between();
   }
-  simd::TileStore<0>(products, kSide * 4);
-  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, kSide * 4);
-  if constexpr (kRowRegisters == 2) simd::TileStore<2>(products + kRegister * kSide, kSide * 4);
-  if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) {
-    simd::TileStore<3>(products + kRegister * kSide + kRegister, kSide * 4);
-  }
-}
-
-// The tile at the edge of `height` rows and `width` columns may be one register high or wide.
-template <class Between>
-HWY_INLINE void MultiplyUpTo(int64_t height, int64_t width, const int8_t* rows, int64_t stride,
-                             const int8_t* weights, int64_t step, int64_t depth, int32_t* products,
-                             const Between& between) {
-  const bool tall = height > kRegister, wide = width > kRegister;
-  if (tall && wide) {
-    MultiplyTile<2, 2>(rows, stride, weights, step, depth, products, between);
-  } else if (tall) {
-    MultiplyTile<2, 1>(rows, stride, weights, step, depth, products, between);
-  } else if (wide) {
-    MultiplyTile<1, 2>(rows, stride, weights, step, depth, products, between);
-  } else {
-    MultiplyTile<1, 1>(rows, stride, weights, step, depth, products, between);
-  }
+  StoreProducts<Shape>(products, kSide);
 }
 
 struct MultiplyInt8Layer {
@@ -120,9 +92,11 @@ struct MultiplyInt8Layer {
             static_cast<const int8_t*>(matrix.Block(block)) + within * depth;
         const int64_t step = kInt8Step * (columns - within < kSide ? columns - within : kSide);
         for (int64_t r = 0; r < count; r += kSide) {
-          MultiplyUpTo(count - r, columns - within, rows.data + r * rows.stride, rows.stride,
-                       weights, step, depth, products,
-                       [&]() HWY_ATTR { finish(finished + per_step); });
+          const auto pause = [&]() HWY_ATTR { finish(finished + per_step); };
+          WithTileShape(count - r, columns - within, [&](auto shape) FOVEA_TILE_ATTR {
+            MultiplyTile<decltype(shape)>(rows.data + r * rows.stride, rows.stride, weights, step,
+                                          depth, products, pause);
+          });
           finish(waiting.block.count);
           waiting.products = products;
           waiting.row_scales = rows.scales + r;

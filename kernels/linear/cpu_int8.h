@@ -48,13 +48,13 @@ struct Int8Terms {
 void FinishInt8(bool bf16, const Int8Terms& terms, const Rows& to);
 
 // products [count, PackedMatrix::kBlock] of rows and one of the matrix's blocks, which is not
-// tiled().
+// packed_for_amx().
 void MultiplyInt8(const ConstInt8Rows& rows, int64_t count, const PackedMatrix& matrix,
                   int64_t block, int32_t* products);
 
 // On AMX, of bf16 rows: the same as MultiplyInt8 and FinishInt8 of blocks [begin, end) of a matrix
-// that is tiled(); `terms` begins with column 0 and has no products and no scales of its own.
-// scratch: kAmxInt8Scratch. Within simd::AmxTiles.
+// that is packed_for_amx(); `terms` begins with column 0 and has no products and no scales of its
+// own. scratch: kAmxInt8Scratch. Within simd::AmxTiles.
 void MultiplyInt8OnAmx(const ConstInt8Rows& rows, const PackedMatrix& matrix,
                        const Int8Terms& terms, int64_t begin, int64_t end, int32_t* scratch,
                        const Rows& to);

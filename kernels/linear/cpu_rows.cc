@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/linear/cpu_moments-inl.h"
 #include "kernels/linear/cpu_rows-inl.h"
 #include "kernels/simd/isa.h"
 
@@ -24,40 +25,10 @@ HWY_INLINE void NormaliseTogether(const ConstRows& from, int64_t columns, const 
                                   const Rows& to) {
   const DF d;
   const int64_t whole = columns / kLanes * kLanes, rest = columns - whole;
-  const VF per_column = hn::Set(d, 1.0f / static_cast<float>(columns));
   const T* rows[kRows];
-  VF mean[kRows], factor[kRows];
   HWY_UNROLL(4)
-  for (int i = 0; i < kRows; ++i) {
-    rows[i] = static_cast<const T*>(from.data) + i * from.stride;
-    mean[i] = factor[i] = hn::Zero(d);
-  }
-  for (int64_t c = 0; c < whole; c += kLanes) {
-    HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) mean[i] = hn::Add(mean[i], Load(rows[i] + c));
-  }
-  HWY_UNROLL(4)
-  for (int i = 0; i < kRows; ++i) {
-    if (rest > 0) mean[i] = hn::Add(mean[i], LoadSome(rows[i] + whole, rest));
-    mean[i] = hn::Mul(hn::SumOfLanes(d, mean[i]), per_column);
-  }
-  for (int64_t c = 0; c < whole; c += kLanes) {
-    HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) {
-      const VF centred = hn::Sub(Load(rows[i] + c), mean[i]);
-      factor[i] = hn::MulAdd(centred, centred, factor[i]);
-    }
-  }
-  HWY_UNROLL(4)
-  for (int i = 0; i < kRows; ++i) {
-    if (rest > 0) {
-      const VF centred = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(rest)),
-                                            hn::Sub(LoadSome(rows[i] + whole, rest), mean[i]));
-      factor[i] = hn::MulAdd(centred, centred, factor[i]);
-    }
-    const VF variance = hn::Mul(hn::SumOfLanes(d, factor[i]), per_column);
-    factor[i] = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, terms.epsilon))));
-  }
+  for (int i = 0; i < kRows; ++i) rows[i] = static_cast<const T*>(from.data) + i * from.stride;
+  const auto [mean, factor] = MomentsOf<kRows>(rows, columns, terms.epsilon);
   for (int64_t c = 0; c < columns; c += kLanes) {
     const bool part = c == whole;
     const VF weight = part ? LoadSome(terms.weight + c, rest) : Load(terms.weight + c);

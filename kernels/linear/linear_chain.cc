@@ -1,6 +1,6 @@
 // A thread takes a tile of rows through all steps. What a step leaves lies in the thread's scratch,
-// which is as large as the second cache allows: the more rows a tile has, the more often a weight
-// is used once it is there.
+// which is as large as L2 allows: the more rows a tile has, the more often a weight is used once it
+// is there.
 //   Of few rows and large weights every thread would fetch all weights to use them a few times.
 // Then all threads take one step after the other, each with some of the columns.
 //   Two layers with nothing but an activation between them, as in an MLP, are wide in the middle.
@@ -16,13 +16,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <vector>
 
+#include "kernels/linear/chain_layout.h"
 #include "kernels/linear/cpu_amx.h"
 #include "kernels/linear/cpu_int8.h"
 #include "kernels/simd/amx.h"
+#include "kernels/simd/amx_layout.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/threads.h"
 
@@ -31,34 +32,8 @@ namespace {
 
 using rows::ConstRows;
 using rows::Rows;
-
-// Rows are multiplied in multiples of a register's of AMX.
-constexpr int64_t kRowsStep = 16;
-// So many at a time with a block of columns, where oneDNN multiplies: their products then lie in
-// the first cache.
-constexpr int64_t kProductRows = 128;
-constexpr int64_t kMostTileRows = 256;
-// Tiles of fewer rows than this have their wide middle computed in parts of so many columns.
-constexpr int64_t kFewRows = 160;
-// Weights that are larger are fetched anew by each thread for each tile.
-constexpr int64_t kCachedBytes = 1 << 20;
-// Of so many rows it takes longer to fetch such weights than to multiply by them.
-constexpr int64_t kRowsOfColumns = 160;
-constexpr int64_t kScaleBytes = 4;  // of a row of integers
-// Layers that are deeper are multiplied some of the depth at a time where threads share columns and
-// multiply in parts: those of 32 columns, twice, and the rows' would leave the second cache.
-constexpr int64_t kMostDepth = 1024;
-constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
-
-int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-// Elements from row to row: an odd number of cache lines, so that rows do not fall on one another
-// in the caches.
-int64_t Stride(int64_t columns, int64_t element_bytes) {
-  const int64_t line = 64 / element_bytes;
-  const int64_t lines = (columns + line - 1) / line;
-  return (lines + (lines % 2 == 0 ? 1 : 0)) * line;
-}
+using simd::OddLines;
+using simd::RoundUp;
 
 // Some of a matrix's blocks of columns.
 struct Blocks {
@@ -83,43 +58,33 @@ class Chain {
         products_(steps.front().matrix->products()),
         bf16_(input.scalar_type() == at::kBFloat16),
         int8_(products_ == Products::kInt8),
-        amx_(steps.front().matrix->tiled()),
+        amx_(steps.front().matrix->packed_for_amx()),
         element_(bf16_ ? 2 : 4),
         input_(ViewOf(input)),
         residual_(residual.defined() ? ViewOf(residual) : ConstRows{}),
         output_{output.mutable_data_ptr(), output.size(-1)},
-        rows_(output.numel() / output.size(-1)) {
-    int64_t weights = 0;
-    for (const LinearStep& step : steps) weights += step.matrix->bytes();
-    by_columns_ = ThreadCount() > 1 &&
-                  (rows_ <= kRowsStep || (rows_ <= kRowsOfColumns && weights > kCachedBytes));
-    PlaceRows();
-    if (amx_ && !int8_ && !by_columns_ &&
-        tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
-      middle_columns_ = kMiddleColumns;
-      PlaceRows();
-    }
-  }
+        rows_(output.numel() / output.size(-1)),
+        layout_(steps, bf16_, rows_, ThreadCount()) {}
 
   void Run() const {
     const int64_t units = (rows_ + kRowsStep - 1) / kRowsStep;
-    const int64_t threads = ThreadCount();
-    const at::Tensor memory = at::empty({shared_bytes_ + threads * bytes_}, at::kByte);
+    const int64_t shared_bytes = layout_.shared_bytes(), bytes = layout_.thread_bytes();
+    const at::Tensor memory = at::empty({shared_bytes + ThreadCount() * bytes}, at::kByte);
     char* const shared = static_cast<char*>(memory.mutable_data_ptr());
     const auto with_scratch = [&](const auto& work) {
       std::optional<simd::AmxTiles> tiles;
       if (amx_) tiles.emplace();
-      work(shared + shared_bytes_ + at::get_thread_num() * bytes_);
+      work(shared + shared_bytes + at::get_thread_num() * bytes);
       if (products_ != Products::kFp32 && !int8_ && !amx_) simd::ReleaseBf16Gemm();
     };
-    if (by_columns_) {
+    if (layout_.by_columns()) {
       RunByColumns(shared, with_scratch);
       return;
     }
     at::parallel_for(0, units, 1, [&](int64_t begin, int64_t end) {
       with_scratch([&](char* scratch) {
         // Tiles of one height, as nearly as whole units allow.
-        const int64_t most = tile_rows_ / kRowsStep;
+        const int64_t most = layout_.tile_rows() / kRowsStep;
         const int64_t tiles = (end - begin + most - 1) / most;
         for (int64_t i = 0; i < tiles; ++i) {
           const int64_t first = (begin + (end - begin) * i / tiles) * kRowsStep;
@@ -142,21 +107,6 @@ class Chain {
             rows.plane};
   }
 
-  // Whether the steps i and i + 1 have nothing but an activation between them.
-  bool IsPair(size_t i) const {
-    return i + 1 < steps_.size() && steps_[i].residual == Residual::kNone &&
-           steps_[i + 1].norm == nullptr && steps_[i].matrix->out() % PackedMatrix::kBlock == 0 &&
-           steps_[i + 1].matrix->in() == steps_[i + 1].matrix->depth();
-  }
-  // Whether the step i leaves the integers that step i + 1 multiplies.
-  bool LeavesInt8(size_t i) const {
-    return int8_ && IsPair(i) && steps_[i + 1].matrix->inverse_input_scales() != nullptr;
-  }
-  int64_t MiddleColumns(size_t i) const {
-    return std::min(middle_columns_, steps_[i].matrix->out());
-  }
-  bool DividesMiddle(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
-
   // One step after the other; what lies between two is shared by the threads.
   template <class WithScratch>
   void RunByColumns(char* shared, const WithScratch& with_scratch) const {
@@ -166,12 +116,13 @@ class Chain {
       const LinearStep& step = steps_[i];
       const int64_t out = step.matrix->out();
       Rows to = output_;
-      if (i + 1 < steps_.size()) to = {shared + results_[i], Stride(out, element_)};
-      const bool split = products_ == Products::kBf16Parts && IsPair(i), leaves = LeavesInt8(i);
-      if (split) to.stride = Stride(out, 2), to.plane = RoundUp(rows_, kRowsStep) * to.stride;
+      if (i + 1 < steps_.size()) to = {shared + layout_.result(i), OddLines(out, element_)};
+      const bool split = products_ == Products::kBf16Parts && layout_.IsPair(i),
+                 leaves = layout_.LeavesInt8(i);
+      if (split) to.stride = OddLines(out, 2), to.plane = RoundUp(rows_, kRowsStep) * to.stride;
       float* scales = nullptr;
       if (leaves) {
-        to.stride = Stride(out, 1);
+        to.stride = OddLines(out, 1);
         scales = ScalesBehind(to.data, rows_, to.stride);
       }
       at::parallel_for(0, step.matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
@@ -180,7 +131,7 @@ class Chain {
                                       ? middle
                                       : PrepareOperand(step, current, rows_, i > 0, scratch);
           const ConstRows residual = ResidualOf(step, 0, shared);
-          if (!split && IsDeep(*step.matrix)) {
+          if (!split && layout_.IsDeep(*step.matrix)) {
             MultiplyDeep(step, operand, {begin, end}, residual, to, scratch);
             return;
           }
@@ -194,30 +145,25 @@ class Chain {
     }
   }
 
-  // Whether a step's products are summed up some of the depth at a time, by columns.
-  bool IsDeep(const PackedMatrix& matrix) const {
-    return products_ == Products::kBf16Parts && matrix.depth() > kMostDepth;
-  }
-
-  // Multiply for such a step, of all rows; what it leaves is rows of fp32.
+  // Multiply for a step that ChainLayout::IsDeep, of all rows; what it leaves is rows of fp32.
   void MultiplyDeep(const LinearStep& step, const Operand& operand, const Blocks& blocks,
                     const ConstRows& residual, const Rows& to, char* scratch) const {
     const int64_t depth = step.matrix->depth();
-    const int64_t stride = Stride((blocks.end - blocks.begin) * PackedMatrix::kBlock, 4);
+    const int64_t stride = OddLines((blocks.end - blocks.begin) * PackedMatrix::kBlock, 4);
     float* const sums = ClearedSums(rows_, stride, scratch);
     for (int64_t k = 0; k < depth; k += kMostDepth) {
       rows::AmxOperand part = AmxOperandOf(operand);
       part.data += k;
       rows::AccumulateOnAmx(part, *step.matrix, blocks.begin, blocks.end, k,
                             std::min(kMostDepth, depth - k), rows_,
-                            reinterpret_cast<float*>(scratch + products_at_), sums, stride);
+                            reinterpret_cast<float*>(scratch + layout_.products()), sums, stride);
     }
     FinishSums(step, sums, stride, rows_, blocks, residual, to);
   }
 
   // Room for the sums of `count` rows, zero.
   float* ClearedSums(int64_t count, int64_t stride, char* scratch) const {
-    float* const sums = reinterpret_cast<float*>(scratch + sums_);
+    float* const sums = reinterpret_cast<float*>(scratch + layout_.sums());
     std::memset(sums, 0, static_cast<size_t>(RoundUp(count, kRowsStep) * stride * 4));
     return sums;
   }
@@ -235,112 +181,13 @@ class Chain {
     }
   }
 
-  // The same for threads that share what lies between steps.
-  void PlaceSharedRows() {
-    tile_rows_ = RoundUp(rows_, kRowsStep);
-    results_.assign(steps_.size(), 0);
-    int64_t operand = 0, sums = 0;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      const PackedMatrix& matrix = *steps_[i].matrix;
-      operand = std::max(operand, OperandBytes(matrix));
-      if (IsDeep(matrix)) {
-        sums = std::max(sums, Stride(matrix.blocks() * PackedMatrix::kBlock, 4) * 4);
-      }
-      if (i + 1 == steps_.size()) break;
-      results_[i] = shared_bytes_;
-      const int64_t row_bytes =
-          IsPair(i) ? MiddleBytes(i, matrix.out()) : Stride(matrix.out(), element_) * element_;
-      shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
-    }
-    operand_ = 0;
-    sums_ = RoundUp(tile_rows_ * operand, 64);
-    products_at_ = sums_ + RoundUp(tile_rows_ * sums, 64);
-    bytes_ = products_at_ + ProductsBytes();
-  }
-
-  // Of what is multiplied before it becomes rows, and of what lies there before.
-  int64_t ProductsBytes() const {
-    if (int8_ && amx_) return rows::kAmxInt8Scratch * 4;
-    if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
-    int64_t depth = 0, normalised = 0;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      const PackedMatrix& matrix = *steps_[i].matrix;
-      const bool deep = by_columns_ && !IsPair(i) && IsDeep(matrix);
-      depth = std::max(depth, deep ? kMostDepth : matrix.depth());
-      normalised = std::max(normalised, kRowsStep * Stride(matrix.in(), 4) * 4);
-      if (by_columns_ || !IsPair(i)) continue;
-      // The second of a pair, as RunTile takes them.
-      depth = std::max(depth, DividesMiddle(i) ? MiddleColumns(i) : steps_[i + 1].matrix->depth());
-      ++i;
-    }
-    const int64_t bytes = rows::AmxScratch(products_, depth) * 4;
-    return products_ == Products::kBf16Parts ? std::max(bytes, normalised) : bytes;
-  }
-
-  // Where a tile's rows lie in the scratch, and how many there is room for.
-  void PlaceRows() {
-    if (by_columns_) return PlaceSharedRows();
-    struct Place {
-      int64_t* at;
-      int64_t row_bytes;
-    };
-    std::vector<Place> places;
-    results_.assign(steps_.size(), 0);
-    int64_t operand = 0, middle = 0, sums = 0;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      const PackedMatrix& matrix = *steps_[i].matrix;
-      operand = std::max(operand, OperandBytes(matrix));
-      if (IsPair(i)) {
-        middle = std::max(middle, MiddleBytes(i, MiddleColumns(i)));
-        ++i;
-        if (DividesMiddle(i - 1)) sums = std::max(sums, Stride(steps_[i].matrix->out(), 4) * 4);
-      }
-      const int64_t result = Stride(steps_[i].matrix->out(), element_) * element_;
-      if (i + 1 < steps_.size()) places.push_back({&results_[i], result});
-    }
-    places.push_back({&operand_, operand});
-    places.push_back({&middle_, middle});
-    places.push_back({&sums_, sums});
-    int64_t row_bytes = 0;
-    for (const Place& place : places) row_bytes += place.row_bytes;
-    const int64_t room = kChainScratch - ProductsBytes();
-    const int64_t most = std::min(kMostTileRows, room / row_bytes);
-    tile_rows_ =
-        std::min(std::max(kRowsStep, most / kRowsStep * kRowsStep), RoundUp(rows_, kRowsStep));
-    bytes_ = 0;
-    for (const Place& place : places) {
-      *place.at = bytes_;
-      bytes_ += RoundUp(tile_rows_ * place.row_bytes, 64);
-    }
-    products_at_ = bytes_;
-    bytes_ += ProductsBytes();
-  }
-
-  int64_t OperandStride(const PackedMatrix& matrix) const {
-    if (int8_) return Stride(matrix.depth(), 1);
-    return Stride(matrix.depth(), products_ == Products::kFp32 ? 4 : 2);
-  }
-  // Of a row.
-  int64_t OperandBytes(const PackedMatrix& matrix) const {
-    if (products_ == Products::kBf16Parts) return OperandStride(matrix) * 6;  // three parts
-    if (int8_) return OperandStride(matrix) + kScaleBytes;
-    return OperandStride(matrix) * element_;
-  }
-  // Of a row of what the step i leaves for the one after it.
-  int64_t MiddleBytes(size_t i, int64_t columns) const {
-    if (LeavesInt8(i)) return Stride(columns, 1) + kScaleBytes;
-    if (int8_) return Stride(columns, element_) * element_ + kScaleBytes;
-    if (products_ == Products::kBf16Parts) return Stride(columns, 2) * 6;
-    return Stride(columns, element_) * element_;
-  }
-
   void RunTile(int64_t first, int64_t count, char* scratch) const {
     ConstRows current = At(input_, first);
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const size_t last = IsPair(i) ? i + 1 : i;
+      const size_t last = layout_.IsPair(i) ? i + 1 : i;
       const int64_t out = steps_[last].matrix->out();
       const Rows to = last + 1 < steps_.size()
-                          ? Rows{scratch + results_[last], Stride(out, element_)}
+                          ? Rows{scratch + layout_.result(last), OddLines(out, element_)}
                           : At(output_, first);
       if (last > i) {
         RunPair(i, current, first, count, to, scratch);
@@ -365,25 +212,25 @@ class Chain {
     const Operand operand = PrepareOperand(step, from, count, /*own=*/i > 0, scratch);
     const ConstRows residual = ResidualOf(next, first, scratch);
     if (int8_) {
-      const Operand hidden = RunInt8Middle(i, operand, count, scratch + middle_, scratch);
+      const Operand hidden = RunInt8Middle(i, operand, count, scratch + layout_.middle(), scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
       return;
     }
-    const int64_t columns = MiddleColumns(i);
+    const int64_t columns = layout_.MiddleColumns(i);
     // The middle as the second layer's operand.
-    Rows middle = {scratch + middle_, Stride(columns, element_)};
+    Rows middle = {scratch + layout_.middle(), OddLines(columns, element_)};
     Operand hidden = {middle.data, middle.stride, 0, true};
     if (products_ == Products::kBf16Parts) {
-      hidden.stride = middle.stride = Stride(columns, 2);
+      hidden.stride = middle.stride = OddLines(columns, 2);
       hidden.plane = middle.plane = RoundUp(count, kRowsStep) * middle.stride;
     }
-    if (!DividesMiddle(i)) {
+    if (!layout_.DividesMiddle(i)) {
       Multiply(step, operand, count, AllOf(*step.matrix), {}, middle, scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
       return;
     }
     const int64_t blocks = columns / PackedMatrix::kBlock;
-    const int64_t stride = Stride(next.matrix->out(), 4);
+    const int64_t stride = OddLines(next.matrix->out(), 4);
     float* const sums = ClearedSums(count, stride, scratch);
     for (int64_t block = 0; block < step.matrix->blocks(); block += blocks) {
       const Blocks part = {block, std::min(block + blocks, step.matrix->blocks())};
@@ -394,7 +241,7 @@ class Chain {
       rows::AccumulateOnAmx(AmxOperandOf(hidden), *next.matrix, 0, next.matrix->blocks(),
                             block * PackedMatrix::kBlock,
                             (part.end - part.begin) * PackedMatrix::kBlock, count,
-                            reinterpret_cast<float*>(scratch + products_at_), sums, stride);
+                            reinterpret_cast<float*>(scratch + layout_.products()), sums, stride);
     }
     FinishSums(next, sums, stride, count, AllOf(*next.matrix), residual, to);
   }
@@ -408,7 +255,7 @@ class Chain {
       case Residual::kInput:
         return At(input_, first);
       case Residual::kFirst:
-        return {scratch + results_[0], Stride(steps_[0].matrix->out(), element_)};
+        return {scratch + layout_.result(0), OddLines(steps_[0].matrix->out(), element_)};
     }
     return {};
   }
@@ -418,8 +265,8 @@ class Chain {
                         char* scratch) const {
     const LinearStep &step = steps_[i], &next = steps_[i + 1];
     const int64_t out = step.matrix->out(), height = RoundUp(count, kRowsStep);
-    const bool leaves = LeavesInt8(i);
-    const Rows to = {middle, Stride(out, leaves ? 1 : element_)};
+    const bool leaves = layout_.LeavesInt8(i);
+    const Rows to = {middle, OddLines(out, leaves ? 1 : element_)};
     const int64_t stride = leaves ? to.stride : to.stride * element_;
     const rows::Int8Rows hidden = {reinterpret_cast<int8_t*>(middle), stride,
                                    ScalesBehind(middle, height, stride)};
@@ -452,9 +299,9 @@ class Chain {
   Operand PrepareOperand(const LinearStep& step, const ConstRows& from, int64_t count, bool own,
                          char* scratch) const {
     const PackedMatrix& matrix = *step.matrix;
-    const int64_t in = matrix.in(), stride = OperandStride(matrix);
+    const int64_t in = matrix.in(), stride = layout_.OperandStride(matrix);
     const int64_t height = RoundUp(count, kRowsStep);
-    char* const operand = scratch + operand_;
+    char* const operand = scratch + layout_.operand();
     if (int8_) {
       const rows::Int8Rows to = {reinterpret_cast<int8_t*>(operand), stride,
                                  ScalesBehind(operand, count, stride)};
@@ -467,7 +314,7 @@ class Chain {
       const int64_t plane = height * stride;
       if (step.norm != nullptr) {
         // A few rows at a time, where the weights' parts will lie.
-        const Rows normalised = {scratch + products_at_, Stride(in, 4)};
+        const Rows normalised = {scratch + layout_.products(), OddLines(in, 4)};
         for (int64_t r = 0; r < count; r += kRowsStep) {
           const int64_t some = std::min(kRowsStep, count - r);
           rows::Normalise(/*bf16=*/false, At(from, r), some, in, *step.norm, normalised);
@@ -533,7 +380,7 @@ class Chain {
       MultiplyInt8(step, operand, count, blocks, residual, to, scratch, next);
       return;
     }
-    float* const products = reinterpret_cast<float*>(scratch + products_at_);
+    float* const products = reinterpret_cast<float*>(scratch + layout_.products());
     if (amx_) {
       rows::BlockTerms terms = TermsOf(step, 0, residual);
       terms.count = count;
@@ -559,7 +406,7 @@ class Chain {
   void MultiplyInt8(const LinearStep& step, const Operand& operand, int64_t count,
                     const Blocks& blocks, const ConstRows& residual, const Rows& to, char* scratch,
                     const LinearStep* next) const {
-    auto* const products = reinterpret_cast<int32_t*>(scratch + products_at_);
+    auto* const products = reinterpret_cast<int32_t*>(scratch + layout_.products());
     const rows::ConstInt8Rows rows = {static_cast<const int8_t*>(operand.data), operand.stride,
                                       operand.scales};
     const float* const inverse = next != nullptr ? next->matrix->inverse_input_scales() : nullptr;
@@ -624,14 +471,7 @@ class Chain {
   const ConstRows input_, residual_;
   const Rows output_;
   const int64_t rows_;
-  int64_t middle_columns_ = std::numeric_limits<int64_t>::max();
-  int64_t tile_rows_ = 0;
-  bool by_columns_ = false;
-  int64_t shared_bytes_ = 0;  // before the threads' own
-  // Of a thread's scratch: its size, and where its parts begin.
-  int64_t bytes_ = 0;
-  std::vector<int64_t> results_;
-  int64_t operand_ = 0, middle_ = 0, sums_ = 0, products_at_ = 0;
+  const ChainLayout layout_;
 };
 
 }  // namespace
@@ -642,7 +482,8 @@ at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
   RECORD_FUNCTION("fovea::linear_chain", c10::ArrayRef<const c10::IValue>());
   TORCH_INTERNAL_ASSERT(!steps.empty() && input.is_contiguous());
   TORCH_INTERNAL_ASSERT(steps.front().matrix->products() != Products::kInt8 ||
-                        !steps.front().matrix->tiled() || input.scalar_type() == at::kBFloat16);
+                        !steps.front().matrix->packed_for_amx() ||
+                        input.scalar_type() == at::kBFloat16);
   std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = steps.back().matrix->out();
   at::Tensor output = at::empty(shape, input.options());

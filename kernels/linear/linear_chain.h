@@ -11,6 +11,7 @@
 
 #include "kernels/linear/cpu_rows.h"
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels {
 
@@ -33,15 +34,18 @@ struct LinearStep {
   const float* residual_scale = nullptr;  // [out]; null: 1
 };
 
-// What a thread's rows may take of its second cache, in bytes: as much scratch has a call for each
-// of them at most, where sixteen rows fit.
-inline constexpr int64_t kChainScratch = 1400 << 10;
+// Scratch memory per thread in bytes, sized for L2; exceeded only where 16 rows do not fit, and by
+// 32 KiB of products where it is not AMX that multiplies.
+inline constexpr int64_t kChainScratch = simd::kL2Scratch;
 
-// input [..., in of the first step], on the CPU and contiguous, BF16 where the matrices have
-// Products::kBf16, either of BF16 (on AMX only that) and FP32 where they have Products::kInt8, else
-// FP32 -> [..., out of the last step] of the same type; residual, where a step asks for it, of that
-// step's shape. Statistics and sums in fp32; what a step leaves is rounded to the type. Inference
-// only.
+// input [..., in of the first step], on the CPU and contiguous -> [..., out of the last step] of
+// the same type; residual, where a step asks for it, of that step's shape and the same type. That
+// type follows from the matrices' products:
+//   kFp32, kBf16Parts    FP32
+//   kBf16                BF16
+//   kInt8 on AMX         BF16
+//   kInt8 by vectors     BF16 or FP32
+// Statistics and sums are fp32's; what a step leaves is rounded to the type. Inference only.
 //   Products::kInt8: what a step multiplies is quantised (cpu_int8.h) when it has been normalised,
 // without being rounded to the type before; so is what the next step multiplies, where there is
 // nothing but an activation between the two, that one's matrix has scales for its inputs, and they

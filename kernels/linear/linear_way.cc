@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/choice/choice.h"
+#include "kernels/choice/questions.h"
 #include "kernels/linear/linear_chain.h"
 #include "kernels/linear/onednn_linear.h"
 #include "kernels/simd/gemm.h"
@@ -29,9 +30,9 @@ class Mlp {
     const at::Tensor fc1 = at::randn({kHidden, kChannels}) / 16;
     const at::Tensor fc2 = at::randn({kChannels, kHidden}) / 32;
     if (const auto products = ProductsOf(way, type)) {
-      const bool tiled = IsTiled(way, *products);
-      matrices_.emplace_back(fc1, at::zeros({kHidden}), *products, tiled);
-      matrices_.emplace_back(fc2, at::zeros({kChannels}), *products, tiled);
+      const bool packed_for_amx = PacksForAmx(way, *products);
+      matrices_.emplace_back(fc1, at::zeros({kHidden}), *products, packed_for_amx);
+      matrices_.emplace_back(fc2, at::zeros({kChannels}), *products, packed_for_amx);
     } else {
       layers_.emplace_back(fc1, at::zeros({kHidden}), type);
       layers_.emplace_back(fc2, at::zeros({kChannels}), type);
@@ -65,7 +66,7 @@ std::vector<LinearWay> WaysOf(c10::ScalarType type) {
   for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesInParts, LinearWay::kVectors}) {
     const auto products = ProductsOf(way, type);
     if (!products || !HasProducts(*products)) continue;
-    if (type == at::kChar && way == LinearWay::kTiles && !IsTiled(way, *products)) continue;
+    if (type == at::kChar && way == LinearWay::kTiles && !PacksForAmx(way, *products)) continue;
     ways.push_back(way);
   }
   return ways;
@@ -100,8 +101,8 @@ std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type) {
   return std::nullopt;
 }
 
-bool IsTiled(LinearWay way, Products products) {
-  return way != LinearWay::kVectors && AreTiled(products);
+bool PacksForAmx(LinearWay way, Products products) {
+  return way != LinearWay::kVectors && HasAmxTiles(products);
 }
 
 c10::ScalarType RowsOfInt8() { return simd::HasBf16Gemm() ? at::kBFloat16 : at::kFloat; }
@@ -118,10 +119,7 @@ LinearWay FastestLinearWay(c10::ScalarType type) {
                             mlps[i]->Run();
                           }});
   }
-  const char* question = "linear_fp32";
-  if (type == at::kBFloat16) question = "linear_bf16";
-  if (type == at::kChar) question = "linear_int8";
-  return ways[Fastest(question, candidates)];
+  return ways[Fastest("linear_" + TypeName(type), candidates)];
 }
 
 }  // namespace fovea::kernels

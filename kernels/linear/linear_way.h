@@ -32,6 +32,6 @@ c10::ScalarType RowsOfInt8();
 std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type);
 
 // Whether they are packed for AMX's tiles.
-bool IsTiled(LinearWay way, Products products);
+bool PacksForAmx(LinearWay way, Products products);
 
 }  // namespace fovea::kernels

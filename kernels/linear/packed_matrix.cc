@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/simd/amx_layout.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kDepthStep = 32;    // bf16 in a row of AMX's tiles
 constexpr int64_t kInt8DepthStep = 64;
 constexpr float kMostInt8 = 127;
 
-int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+using simd::RoundUp;
 
 // [depth, columns] to pairs of rows, [depth / 2, columns, 2].
 at::Tensor InPairs(const at::Tensor& block) {
@@ -66,21 +67,24 @@ bool HasProducts(Products products) {
     case Products::kBf16:
       return simd::HasBf16Gemm();
     case Products::kBf16Parts:
-      return AreTiled(products);
+      return HasAmxTiles(products);
     case Products::kInt8:
       return simd::CurrentIsa() != simd::Isa::kNone;
   }
   return false;
 }
 
-bool AreTiled(Products products) {
+bool HasAmxTiles(Products products) {
   if (products == Products::kInt8) return simd::HasAmxInt8() && simd::HasBf16Gemm();
   return products != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm();
 }
 
 PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products,
-                           bool tiled, const at::Tensor& input_scales)
-    : products_(products), tiled_(tiled), in_(weight.size(1)), out_(weight.size(0)) {
+                           bool packed_for_amx, const at::Tensor& input_scales)
+    : products_(products),
+      packed_for_amx_(packed_for_amx),
+      in_(weight.size(1)),
+      out_(weight.size(0)) {
   depth_ = RoundUp(in_, DepthStep(products));
   const int64_t wide = RoundUp(out_, kColumnsStep);
   bias_ = at::zeros({wide}, at::kFloat);
@@ -91,7 +95,7 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
   std::vector<at::Tensor> blocks;
   for (int64_t i = 0; i < this->blocks(); ++i) {
     const at::Tensor block = transposed.narrow(1, i * kBlock, Columns(i));
-    if (tiled_) {
+    if (packed_for_amx_) {
       for (const at::Tensor& panel : block.split(kPanel, 1)) {
         blocks.push_back(products == Products::kInt8 ? InRegistersOfFours(panel)
                                                      : InRegisters(panel));
@@ -105,7 +109,7 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
     }
   }
   blocks_ = at::cat(blocks);
-  flips_sign_ = products == Products::kInt8 && !tiled_ && simd::HasVnni();
+  flips_sign_ = products == Products::kInt8 && !packed_for_amx_ && simd::HasVnni();
   if (flips_sign_) blocks_.bitwise_xor_(-128);
 }
 

@@ -21,7 +21,7 @@ bool HasProducts(Products products);
 
 // Whether matrices of such products are packed for simd/amx.h here; otherwise oneDNN multiplies
 // (simd/gemm.h), of kInt8 cpu_int8.h.
-bool AreTiled(Products products);
+bool HasAmxTiles(Products products);
 
 // Immutable and thread-safe.
 class PackedMatrix {
@@ -33,13 +33,13 @@ class PackedMatrix {
 
   // weight [out, in] and bias [out] or undefined, of any floating type.
   PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
-      : PackedMatrix(weight, bias, products, AreTiled(products)) {}
-  // The same with `tiled` forced: false for oneDNN, or of kInt8 vectors, where AMX is.
+      : PackedMatrix(weight, bias, products, HasAmxTiles(products)) {}
+  // The same with `packed_for_amx` forced: false for oneDNN, or of kInt8 vectors, where AMX is.
   //   input_scales, of kInt8 only: FP32 [in], what an 8-bit step of each channel of the input
   // stands for; channels are then divided by it instead of each row by its largest value. Finite
   // and positive.
-  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products, bool tiled,
-               const at::Tensor& input_scales = {});
+  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products,
+               bool packed_for_amx, const at::Tensor& input_scales = {});
 
   Products products() const { return products_; }
   int64_t in() const { return in_; }
@@ -48,11 +48,11 @@ class PackedMatrix {
   int64_t depth() const { return depth_; }
   int64_t blocks() const { return (out_ + kBlock - 1) / kBlock; }
   int64_t Columns(int64_t block) const;
-  bool tiled() const { return tiled_; }
+  bool packed_for_amx() const { return packed_for_amx_; }
   // fp32 or, with kBf16, bf16. For oneDNN [depth, columns], bf16 with pairs of rows interleaved,
-  // [depth / 2, columns, 2]; tiled(), one panel after the other, as registers of AMX, [depth / 32,
-  // columns / 16, 16, 16, 2], or [depth / 32, columns / 16, 32, 16] of fp32. The parts of
-  // kBf16Parts are made where they are needed: three of two bytes are more to fetch than four
+  // [depth / 2, columns, 2]; packed_for_amx(), one panel after the other, as registers of AMX,
+  // [depth / 32, columns / 16, 16, 16, 2], or [depth / 32, columns / 16, 32, 16] of fp32. The parts
+  // of kBf16Parts are made where they are needed: three of two bytes are more to fetch than four
   // bytes.
   //   kInt8: fours of rows, [depth / 4, columns, 4], or panels of registers [depth / 64, columns /
   // 16, 16, 16, 4]; flips_sign(): with 128 added, as VNNI wants one side.
@@ -75,7 +75,7 @@ class PackedMatrix {
   at::Tensor Quantised(const at::Tensor& weight, const at::Tensor& input_scales);
 
   Products products_;
-  bool tiled_;
+  bool packed_for_amx_;
   int64_t in_, out_, depth_;
   at::Tensor blocks_;
   at::Tensor bias_;  // fp32 [out rounded up to 16]

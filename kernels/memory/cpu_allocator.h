@@ -29,7 +29,7 @@ c10::DataPtr AllocateOrdinary(size_t bytes);
 // once a model is ready.
 void GiveFreeMemoryBack();
 
-// Answers allocations of one thread, of more than no bytes.
+// Answers allocations of one thread, of at least one byte.
 class AllocationSource {
  public:
   virtual ~AllocationSource() = default;

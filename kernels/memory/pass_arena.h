@@ -7,8 +7,8 @@
 //   Nothing depends on passes being alike: the n-th allocation lies where the plan has it if it is
 // no larger than recorded and nothing that is still used lies there; otherwise it is allocated as
 // ever. Such a pass has deviated, and the next one is recorded in its plan's place; after each
-// recording twice as many deviating passes are awaited, so that a model whose passes never repeat
-// (detectors suppress boxes in their own number) is hardly ever recorded.
+// recording the number of deviating passes before the next recording doubles, so that a model whose
+// passes never repeat (detectors suppress boxes in their own number) is hardly ever recorded.
 //   Seen are the allocations of the thread of a pass by LibTorch's allocator: not those of its
 // OpenMP helpers, nor oneDNN's scratch memory.
 #pragma once

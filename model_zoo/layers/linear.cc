@@ -86,7 +86,7 @@ void Linear::Prepare(const Placement& placement) {
                     "linear layers in INT8 need a processor with AVX2");
   if (const auto products = kernels::ProductsOf(way, type)) {
     matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products,
-                                                      kernels::IsTiled(way, *products),
+                                                      kernels::PacksForAmx(way, *products),
                                                       int8 ? input_scales_ : at::Tensor());
   } else if (way == kernels::LinearWay::kOneDnn) {
     packed_.emplace(weight, bias, placement.dtype);

@@ -29,7 +29,7 @@ struct LinearLink {
 
 // tokens [..., in of the first link] -> [..., out of the last]. `given` is what Residual::kGiven
 // stands for.
-// What is given by value is given up when it has been read for the last time.
+// Arguments passed by value are released after their last use.
 at::Tensor RunLinears(std::span<const LinearLink> links, at::Tensor tokens, at::Tensor given = {});
 
 // linear(norm(tokens)), or without a norm where it is null.

@@ -19,7 +19,7 @@ struct PassProfile {
   // Most first, each the median of its own passes, so that together they are about the pass.
   std::vector<Part> parts;
   std::chrono::duration<double, std::milli> pass;
-  // Without anybody watching, with all threads and with one.
+  // Without the profiler, with all threads and with one.
   std::chrono::duration<double, std::milli> unwatched, by_one_thread;
   int threads = 0;
 

@@ -1,10 +1,15 @@
 // What is measured, remembered and forced.
 #include "kernels/choice/choice.h"
 
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 #include <gtest/gtest.h>
+#include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -12,7 +17,18 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "kernels/attention/dense_attention/implementations.h"
+#include "kernels/attention/key_only_layer/path.h"
+#include "kernels/attention/shared/cpu_windows.h"
+#include "kernels/choice/asked_once.h"
+#include "kernels/linear/linear_way.h"
+#include "kernels/simd/amx.h"
+#include "kernels/simd/gemm.h"
+#include "kernels/simd/isa.h"
+#include "tests/kernels/scoped_choose.h"
 
 namespace fovea::kernels {
 namespace {
@@ -130,7 +146,9 @@ TEST_F(ChoiceTest, WhatOtherProcessesHaveAskedIsKnown) {
   std::ifstream stored(file_);
   std::string text((std::istreambuf_iterator<char>(stored)), {});
   const std::string line = "\"" + question_ + "\": \"fast\"";
-  text.replace(text.find(line), line.size(), line + ",\"anothers\": \"slow\",\"broken\": 3");
+  text.replace(text.find(line), line.size(),
+               line + ",\"key_only_layer_fp16_n2_c2\": \"slow\"," +
+                   "\"key_only_layer_fp16_n4_c2\": 3,\"question_of_old\": \"slow\"");
   std::ofstream(file_) << text;
   const auto how = [](const std::string& question) {
     for (const Answered& known : KnownAnswers()) {
@@ -139,8 +157,11 @@ TEST_F(ChoiceTest, WhatOtherProcessesHaveAskedIsKnown) {
     return std::string("not known");
   };
   EXPECT_EQ(how(question_), "fast measured");
-  EXPECT_EQ(how("anothers"), "slow remembered");
-  EXPECT_EQ(how("broken"), "not known");
+  EXPECT_EQ(how("key_only_layer_fp16_n2_c2"), "slow remembered");
+  EXPECT_EQ(how("key_only_layer_fp16_n4_c2"), "not known") << "no answer is a number";
+  EXPECT_EQ(how("question_of_old"), "not known") << "FOVEA_CHOOSE would refuse it";
+  setenv("FOVEA_CHOOSE", "key_only_layer_fp16_n2_c2=fast", 1);
+  EXPECT_EQ(how("key_only_layer_fp16_n2_c2"), "fast forced");
 }
 
 TEST_F(ChoiceTest, AFileThatIsNoSuchFileIsAsGoodAsNone) {
@@ -158,7 +179,7 @@ TEST_F(ChoiceTest, WhereNothingCanBeWrittenItIsMeasured) {
 }
 
 TEST_F(ChoiceTest, AForcedOneIsNotMeasuredAndNotKept) {
-  setenv("FOVEA_CHOOSE", ("other=x," + question_ + "=slow").c_str(), 1);
+  setenv("FOVEA_CHOOSE", ("linear_fp32=onednn," + question_ + "=slow").c_str(), 1);
   EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}})), 0);
   EXPECT_EQ(HowAnswered(), "slow forced");
   EXPECT_EQ(runs_, 0);
@@ -170,6 +191,47 @@ TEST_F(ChoiceTest, ForcingWhatIsNotThereIsAnError) {
   EXPECT_THROW(Fastest(question_, Taking({{"slow", 0}})), c10::Error);
   setenv("FOVEA_CHOOSE", "linear", 1);
   EXPECT_THROW(Fastest(question_, Taking({{"slow", 0}})), c10::Error);
+}
+
+TEST_F(ChoiceTest, ForcingWhatNobodyAsksIsAnError) {
+  for (const char* question :
+       {"lineer_fp32", "linear_fp16", "dense_attention_fp32_n512", "window_attention_fp32",
+        "key_only_layer_fp32_n197_c192", "key_only_layer_fp32_n_c192",
+        "key_only_layer_fp32_n99999999999999999999_c64", "dense_attention_bf16_d64_n384_h8", ""}) {
+    SCOPED_TRACE(question);
+    setenv("FOVEA_CHOOSE", (question_ + "=slow," + question + "=fast").c_str(), 1);
+    EXPECT_THROW(Fastest(question_, Taking({{"slow", 0}})), c10::Error);
+  }
+}
+
+// What the library asks: `fovea kernels` prints it, so that it can be copied.
+TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
+  std::string choices;
+  const auto take_answers = [&] {
+    for (const Answered& answered : Answers()) {
+      const bool ours = std::ranges::any_of(
+          std::array{"linear_", "dense_", "window_", "key_only_"},
+          [&](const char* beginning) { return answered.question.starts_with(beginning); });
+      if (ours) choices += answered.question + "=" + answered.answer + ",";
+    }
+  };
+  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16, at::kChar}) FastestLinearWay(type);
+  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t tokens : {1, 64, 65, 256, 257, 5000}) {
+      FastestDenseAttentionWay(type, tokens);
+      attend::FastestWindowsWay(type, tokens, 32);
+    }
+    for (const bool prepared : {false, true}) {
+      FastestKeyOnlyPath({197, 48, 3, type, at::kCPU, prepared});
+    }
+  }
+  take_answers();
+  EXPECT_GE(std::ranges::count(choices, ','), simd::HasAmx() ? 3 + 6 + 4 + 4 : 4);
+  // On a GPU.
+  choices +=
+      "key_only_layer_fp16_n1536_c64_unprepared=plain,dense_attention_fp16_d64_n256_h32=sdpa";
+  setenv("FOVEA_CHOOSE", choices.c_str(), 1);
+  EXPECT_EQ(Fastest(question_, Taking({{"only", 0}})), 0) << choices;
 }
 
 TEST_F(ChoiceTest, OneAloneIsNotMeasured) {
@@ -198,6 +260,93 @@ TEST_F(ChoiceTest, AnAnswerHoldsForItsDeviceAndItsOwnWayOfTiming) {
   };
   EXPECT_EQ(Fastest(question_, candidates, {.device = "another", .seconds = seconds}), 0);
   EXPECT_EQ(Fastest(question_, candidates), 1);
+}
+
+TEST_F(ChoiceTest, AnAnswerHoldsForItsThreads) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  EXPECT_EQ(Fastest(question_, Taking({{"a", 1}, {"b", 4}}), Undisturbed()), 0);
+  at::set_num_threads(2);
+  EXPECT_EQ(Fastest(question_, Taking({{"a", 4}, {"b", 1}}), Undisturbed()), 1);
+  at::set_num_threads(1);
+  runs_ = 0;
+  EXPECT_EQ(Fastest(question_, Taking({{"a", 4}, {"b", 1}})), 0);
+  EXPECT_EQ(runs_, 0);
+  at::set_num_threads(before);
+}
+
+TEST_F(ChoiceTest, AnAnswerHoldsForItsInstructionSet) {
+  if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor has no other";
+  EXPECT_EQ(Fastest(question_, Taking({{"a", 1}, {"b", 4}}), Undisturbed()), 0);
+  {
+    const simd::ScopedIsa narrower(simd::Isa::kNone);
+    EXPECT_EQ(Fastest(question_, Taking({{"a", 4}, {"b", 1}}), Undisturbed()), 1);
+  }
+  runs_ = 0;
+  EXPECT_EQ(Fastest(question_, Taking({{"a", 4}, {"b", 1}})), 0);
+  EXPECT_EQ(runs_, 0);
+}
+
+// What the file has of another processor or another LibTorch is no answer.
+TEST_F(ChoiceTest, AnAnswerHoldsForItsProcessorAndItsLibTorch) {
+  EXPECT_EQ(Fastest(question_ + "Before", Taking({{"slow", 4}, {"fast", 1}}), Undisturbed()), 1);
+  std::ifstream stored(file_);
+  std::string text((std::istreambuf_iterator<char>(stored)), {});
+  const std::string version =
+      c10::str("torch ", TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH);
+  for (const std::string& told : {std::string(simd::ProcessorName()), version}) {
+    SCOPED_TRACE(told);
+    std::string changed = text;
+    changed.replace(changed.find(told), told.size(), told + "0");
+    changed.replace(changed.find(question_ + "Before"), question_.size() + 6, question_ + told);
+    changed.replace(changed.find("\"fast\""), 6, "\"slow\"");
+    std::ofstream(file_) << changed;
+    EXPECT_EQ(Fastest(question_ + told, Taking({{"slow", 4}, {"fast", 1}}), Undisturbed()), 1);
+  }
+}
+
+TEST_F(ChoiceTest, TwoThatAskAtOnceMeasureOnce) {
+  const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
+  EXPECT_EQ(Fastest(question_ + "Alone", candidates, Undisturbed()), 1);
+  const int runs = std::exchange(runs_, 0);
+  AskedOnce asked;
+  std::atomic<int> asks = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] { EXPECT_EQ(Fastest(question_, candidates, Undisturbed()), 1); });
+    threads.emplace_back([&] {
+      const auto ask = [&] {
+        ++asks;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return size_t{5};
+      };
+      EXPECT_EQ(asked.Answer(ask), 5);
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(runs_, runs);
+  EXPECT_EQ(asks, 1);
+}
+
+TEST_F(ChoiceTest, AKeptAnswerIsAskedAnewWhereAnotherIsForced) {
+  AskedOnce asked;
+  int asks = 0;
+  const auto answer = [&] {
+    return asked.Answer([&] {
+      ++asks;
+      return Fastest(question_, Taking({{"slow", 4}, {"fast", 1}}));
+    });
+  };
+  EXPECT_EQ(answer(), 1);
+  {
+    const ScopedChoose forced(question_ + "=slow");
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(answer(), 0);
+    EXPECT_EQ(asks, 2);
+    const ScopedChoose wrong(question_ + "=fastest");
+    EXPECT_THROW(answer(), c10::Error);
+    EXPECT_THROW(answer(), c10::Error);
+  }
+  EXPECT_EQ(answer(), 1);
 }
 
 TEST_F(ChoiceTest, EqualsAreTheFirst) {

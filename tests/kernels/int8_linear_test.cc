@@ -143,7 +143,7 @@ class Int8LinearTest : public testing::TestWithParam<std::tuple<Way, bool>> {
     at::manual_seed(7);
     if (way().isa > simd::BestIsa()) GTEST_SKIP() << "this processor has no such vectors";
     isa_ = std::make_unique<simd::ScopedIsa>(way().isa);
-    if (way().tiled && !AreTiled(Products::kInt8)) GTEST_SKIP() << "this processor has no AMX";
+    if (way().tiled && !HasAmxTiles(Products::kInt8)) GTEST_SKIP() << "this processor has no AMX";
     if (way().type == at::kBFloat16 && !simd::HasBf16Gemm()) {
       GTEST_SKIP() << "this processor has no bf16";
     }
@@ -257,17 +257,22 @@ TEST_P(Int8LinearTest, GeluErrsByWhatIsPromised) {
   const at::Tensor weight = at::zeros({16, 64});
   weight.narrow(1, 0, 1).fill_(1.0f);
   const at::Tensor bias = at::linspace(-12, 12, 16);
-  const PackedMatrix matrix(weight, bias, Products::kInt8, way().tiled);
-  const at::Tensor input = at::zeros({129, 64}, way().type);
+  const at::Tensor input = at::zeros({129, 64}, at::kBFloat16);
   input.narrow(1, 0, 1).copy_(at::linspace(-3, 3, 129).unsqueeze(1));
-  const LinearStep plain = {.matrix = &matrix};
-  const LinearStep gelu = {.matrix = &matrix, .activation = Activation::kGelu};
-  // Of fp32 rows the other is what GELU is given; bf16 rounds it to eight bits.
-  const at::Tensor x = RunChain({&plain, 1}, input).to(at::kDouble);
-  const double rounding = way().type == at::kBFloat16 ? 0x1p-8 : 0x1p-22;
-  const at::Tensor error = (RunChain({&gelu, 1}, input).to(at::kDouble) - at::gelu(x)).abs();
-  EXPECT_TRUE(
-      (error <= 4e-4 * (x.abs() / 6).clamp_min(1) + 2.2 * rounding * x.abs()).all().item<bool>());
+  const auto run = [&](bool tiled, at::ScalarType type, Activation activation) {
+    const PackedMatrix matrix(weight, bias, Products::kInt8, tiled);
+    const LinearStep step = {.matrix = &matrix, .activation = activation};
+    return RunChain({&step, 1}, input.to(type));
+  };
+  // Between rows of fp32, what GELU is given and gives is seen as it is.
+  const at::Tensor x = run(false, at::kFloat, Activation::kNone).to(at::kDouble);
+  const at::Tensor y = run(false, at::kFloat, Activation::kGelu);
+  const at::Tensor allowed = 4e-4 * (x.abs() / 6).clamp_min(1) + 0x1p-21 * x.abs();
+  EXPECT_TRUE(((y - at::gelu(x)).abs() <= allowed).all().item<bool>());
+  EXPECT_FALSE(((at::gelu(x, "tanh") - at::gelu(x)).abs() <= allowed).all().item<bool>());
+  if (way().type == at::kBFloat16) {
+    EXPECT_TRUE(at::equal(run(way().tiled, at::kBFloat16, Activation::kGelu), y.to(at::kBFloat16)));
+  }
 }
 
 TEST_P(Int8LinearTest, AChainIsItsStepsOneAfterTheOther) {

@@ -6,7 +6,9 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -57,7 +59,7 @@ class LinearChainTest : public testing::TestWithParam<Way> {
   void SetUp() override {
     at::manual_seed(7);
     const Way& way = GetParam();
-    if (!HasProducts(way.products) || (way.tiled && !AreTiled(way.products))) {
+    if (!HasProducts(way.products) || (way.tiled && !HasAmxTiles(way.products))) {
       GTEST_SKIP() << "this processor has no such products";
     }
   }
@@ -169,6 +171,35 @@ TEST_P(LinearChainTest, RowsDoNotDependOnThreadsOrOnEachOther) {
   const at::Tensor broken = RunChain(steps, input);
   EXPECT_TRUE(broken[5].isnan().all().item<bool>());
   EXPECT_TRUE(at::equal(broken.narrow(0, 6, 294), alone.narrow(0, 6, 294)));
+}
+
+TEST_P(LinearChainTest, OnlyPartsMakeNaNOfAnInfinity) {
+  const PackedMatrix matrix(at::rand({48, 64}) + 0.5, {}, GetParam().products, GetParam().tiled);
+  const LinearStep step = {.matrix = &matrix};
+  const bool parts = GetParam().products == Products::kBf16Parts;
+  const at::Tensor input = Rows(20, 64), alone = RunChain({&step, 1}, input);
+  input[3][7] = std::numeric_limits<float>::infinity();
+  const at::Tensor output = RunChain({&step, 1}, input);
+  EXPECT_EQ(output[3].isnan().all().item<bool>(), parts) << output[3];
+  EXPECT_EQ(output[3].isposinf().all().item<bool>(), !parts) << output[3];
+  EXPECT_TRUE(at::equal(output.narrow(0, 0, 3), alone.narrow(0, 0, 3)));
+  EXPECT_TRUE(at::equal(output.narrow(0, 4, 16), alone.narrow(0, 4, 16)));
+}
+
+// Multiplied by one, numbers stay what they are, but parts of those below 2^-110 would be
+// subnormal.
+TEST_P(LinearChainTest, OnlyPartsOfTinyNumbersAreLost) {
+  const PackedMatrix matrix(at::eye(64), {}, GetParam().products, GetParam().tiled);
+  const LinearStep step = {.matrix = &matrix};
+  const at::Tensor input = (at::rand({20, 64}) + 1).to(type());
+  const auto same = [&](double scale) {
+    const at::Tensor scaled = input * scale, output = RunChain({&step, 1}, scaled);
+    EXPECT_TRUE((output - scaled).abs().le(0x1p-125).all().item<bool>()) << scale;
+    return at::equal(output, scaled);
+  };
+  EXPECT_TRUE(same(1));
+  EXPECT_TRUE(same(0x1p-102));
+  EXPECT_EQ(same(0x1p-115), GetParam().products != Products::kBf16Parts);
 }
 
 // Few rows and weights of more than a MiB: threads then divide the columns.

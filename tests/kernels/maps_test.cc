@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_windows.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/map_cases.h"
 #include "tests/kernels/scoped_choose.h"
@@ -46,6 +49,25 @@ class MapsNumbersTest : public NumbersTest {
   }
 };
 class MapsTest : public VariantTest {};
+
+// What tiles do not take goes by panels without a word: tests that force tiles would pass.
+TEST_P(MapsNumbersTest, TilesTakeWindowsOfModels) {
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  const ScopedChoose forced(Choosing("tiles"));
+  for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{49, 32}, {64, 24}, {196, 32}}) {
+    EXPECT_EQ(attend::FastestWindowsWay(type(), tokens, dim), attend::WindowsWay::kTiles) << tokens;
+  }
+}
+
+TEST_P(MapsNumbersTest, ForcedWaysOfWindowsRoundDifferently) {
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  const AttentionCase c = WindowCase(RandomMaps(1, 2, 14, 14, 32, type()), {7, 7}, {3, 3});
+  const auto by = [&](const char* way) {
+    const ScopedChoose forced(Choosing(way));
+    return c.run(c.inputs);
+  };
+  EXPECT_FALSE(at::equal(by("tiles"), by("panels")));
+}
 
 TEST_P(MapsNumbersTest, EveryWindowShiftAndBiasIsRight) {
   const Pair size = {6, 8};

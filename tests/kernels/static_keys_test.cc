@@ -7,9 +7,17 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/conv_static_key_attention/implementations.h"
+#include "kernels/attention/shared/token_sets.h"
+#include "kernels/simd/amx.h"
+#include "kernels/simd/gemm.h"
+#include "kernels/simd/isa.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"
 
@@ -93,6 +101,78 @@ TEST_P(StaticKeysNumbersTest, WeightsMayLieInAnyWay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StaticKeysNumbersTest, VectorisedTypes(), TypeOf);
+
+// Both ways of the CPU, whichever was measured to be faster here, of weights as prepared models
+// have them.
+class ConvStaticKeyWaysTest
+    : public testing::TestWithParam<std::tuple<ConvStaticKeyWay, at::ScalarType>> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(19);
+    at::set_num_threads(1);
+    if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor lacks AVX2";
+    if (way() == ConvStaticKeyWay::kTiles && !(simd::HasAmx() && simd::HasBf16Gemm())) {
+      GTEST_SKIP() << "this processor lacks AMX";
+    }
+  }
+  void TearDown() override { at::set_num_threads(1); }
+
+  ConvStaticKeyWay way() const { return std::get<0>(GetParam()); }
+  at::ScalarType type() const { return std::get<1>(GetParam()); }
+
+  // Without a class token.
+  Tensors Random(int64_t batch, const Grid& grid, int64_t dim, bool bias) const {
+    Tensors inputs = RandomConvStaticKey(batch, 2, grid, dim, /*class_token=*/false, bias, type());
+    inputs[2] = inputs[2].contiguous(at::MemoryFormat::ChannelsLast);
+    return inputs;
+  }
+  at::Tensor RunIn(ConvStaticKeyWay way, const Tensors& t, const Grid& grid) const {
+    at::Tensor output = EmptyTokens(t[0]);
+    const double scale = ScaleOf({}, t[0]);
+    ConvStaticKeyAttentionInputs in{
+        t[0], t[1], grid, t[2], std::nullopt, std::nullopt, {ActivationKind::kSoftmax, 1, 0},
+        scale};
+    if (t[3].defined()) in.bias = t[3];
+    ConvStaticKeyAttentionCpu(in, output, way);
+    return output;
+  }
+  void ExpectRightIn(const Tensors& inputs, const Grid& grid) const {
+    SCOPED_TRACE(testing::Message() << grid[0] << "x" << grid[1]);
+    ExpectWithinRounding(RunIn(way(), inputs, grid), Expected(ConvStaticKeyCase(inputs, grid)));
+  }
+};
+
+TEST_P(ConvStaticKeyWaysTest, EveryGridAndHeadSizeIsRight) {
+  for (const Grid grid : {Grid{1, 1}, {1, 2}, {2, 3}, {4, 8}, {3, 11}, {5, 17}, {1, 40}, {40, 1}}) {
+    for (const bool bias : {false, true}) ExpectRightIn(Random(2, grid, 16, bias), grid);
+  }
+  for (const int64_t dim : {1, 7, 24, 32, 48, 64})
+    ExpectRightIn(Random(1, {6, 7}, dim, true), {6, 7});
+  const Tensors large = Random(1, {14, 14}, 32, false);
+  ExpectRightIn(large, {14, 14});
+  if (way() == ConvStaticKeyWay::kTiles) {
+    EXPECT_FALSE(
+        RunIn(way(), large, {14, 14}).equal(RunIn(ConvStaticKeyWay::kPanels, large, {14, 14})))
+        << "tiles took it";
+  }
+}
+
+TEST_P(ConvStaticKeyWaysTest, ThreadsChangeNothing) {
+  const Tensors inputs = Random(1, {9, 14}, 32, true);
+  const at::Tensor alone = RunIn(way(), inputs, {9, 14});
+  at::set_num_threads(3);  // which cut a head between them
+  EXPECT_TRUE(alone.equal(RunIn(way(), inputs, {9, 14})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ConvStaticKeyWaysTest,
+                         testing::Combine(testing::Values(ConvStaticKeyWay::kPanels,
+                                                          ConvStaticKeyWay::kTiles),
+                                          testing::Values(at::kFloat, at::kBFloat16)),
+                         [](const testing::TestParamInfo<ConvStaticKeyWaysTest::ParamType>& info) {
+                           const bool tiles = std::get<0>(info.param) == ConvStaticKeyWay::kTiles;
+                           return std::string(tiles ? "Tiles_" : "Panels_") +
+                                  c10::toString(std::get<1>(info.param));
+                         });
 
 class StaticKeysTest : public VariantTest {};
 

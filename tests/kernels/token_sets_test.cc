@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "kernels/attention/dense_attention/implementations.h"
-#include "kernels/simd/gemm.h"
+#include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/simd/isa.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"
@@ -138,6 +139,36 @@ TEST_P(TokenSetsNumbersTest, DenseIsRightOnManyTokensAsAProjectionLeavesThem) {
 
 INSTANTIATE_TEST_SUITE_P(Types, TokenSetsNumbersTest, VectorisedTypes(), TypeOf);
 
+// What tiles do not take is attended by panels without a word: the tests of tiles below would pass.
+TEST(DenseTilesTest, TakeWhatModelsHave) {
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{197, 64}, {49, 32}, {962, 64}}) {
+      const Tensors qkv = RandomTokens(2, 3, tokens, dim, type);
+      const at::Tensor output = EmptyTokens(qkv[0]);
+      for (const auto& bias : {std::optional<at::Tensor>(), std::optional(at::zeros({tokens}))}) {
+        std::optional<at::Tensor> expanded;
+        if (bias) expanded = ExpandLogitBias(*bias, qkv[0], qkv[1], /*in_fp32=*/true);
+        EXPECT_TRUE(attend::TakesTiles(
+            attend::MakeTokenSetsJob(qkv[0], qkv[1], qkv[2], expanded, 0.125, output)))
+            << tokens << " x " << dim << " " << type;
+      }
+    }
+  }
+}
+
+TEST(DenseTilesTest, RoundOtherwiseThanPanels) {
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  at::manual_seed(17);
+  const Tensors qkv = RandomTokens(1, 2, 197, 64, at::kFloat);
+  const auto by = [&](DenseAttentionWay way) {
+    at::Tensor output = EmptyTokens(qkv[0]);
+    DenseAttentionCpu({qkv[0], qkv[1], qkv[2], 0.125, std::nullopt}, output, way);
+    return output;
+  };
+  EXPECT_FALSE(at::equal(by(DenseAttentionWay::kTiles), by(DenseAttentionWay::kPanels)));
+}
+
 // Both ways of the CPU, whichever was measured to be faster here.
 class DenseWaysTest : public testing::TestWithParam<std::tuple<DenseAttentionWay, at::ScalarType>> {
  protected:
@@ -145,7 +176,7 @@ class DenseWaysTest : public testing::TestWithParam<std::tuple<DenseAttentionWay
     at::manual_seed(17);
     at::set_num_threads(1);
     if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor lacks AVX2";
-    if (way() == DenseAttentionWay::kTiles && !(simd::HasAmx() && simd::HasBf16Gemm())) {
+    if (way() == DenseAttentionWay::kTiles && !attend::HasAmxTiles()) {
       GTEST_SKIP() << "this processor lacks AMX";
     }
   }

@@ -10,12 +10,14 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/dispatch.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/heads/detections.h"
 #include "model_zoo/registry/backbones.h"
+#include "model_zoo/registry/heads.h"
 #include "model_zoo/registry/load.h"
 #include "tests/model_zoo/errors.h"
 #include "tests/model_zoo/second_device.h"
@@ -65,22 +67,26 @@ using Maker = std::function<std::shared_ptr<Backbone>()>;
 // Of the spread: some hundred fp32 roundings, through as many as forty blocks.
 constexpr double kBound = 1e-4;
 
+// What `make` gives, prepared, its numbers drawn as `attention` needs them.
+std::shared_ptr<Backbone> Prepared(const Maker& make, const std::string& attention,
+                                   const Placement& placement) {
+  std::shared_ptr<Backbone> network = make();
+  const at::NoGradGuard no_grad;
+  Enliven(*network, attention);
+  network->eval();
+  const c10::InferenceMode inference;
+  network->Prepare(placement);
+  return network;
+}
+
 // What `make` gives, prepared for both devices, its numbers drawn as `attention` needs them. Which
 // of two keys with nearly the same logit k-NN attention keeps is decided by rounding: not of all of
 // the pixels that are drawn.
 void ExpectTheSameOnBoth(const Maker& make, const std::string& attention) {
   constexpr uint64_t kDraws = 5;
   const kernels::ScopedForcedImplementation forced(kernels::Implementation::kReference);
-  const auto prepared = [&](const Placement& placement) {
-    std::shared_ptr<Backbone> network = make();
-    const at::NoGradGuard no_grad;
-    Enliven(*network, attention);
-    network->eval();
-    const c10::InferenceMode inference;
-    network->Prepare(placement);
-    return network;
-  };
-  const std::shared_ptr<Backbone> here = prepared({}), there = prepared({.device = kSecondDevice});
+  const std::shared_ptr<Backbone> here = Prepared(make, attention, {}),
+                                  there = Prepared(make, attention, {.device = kSecondDevice});
   const ModelInfo& info = here->info();
   const c10::InferenceMode inference;
   double error = 0;
@@ -156,7 +162,7 @@ ModelDescription Demo(const HeadEntry& head, Conventions conventions) {
 
 // What a model loaded as the server does gives on the device, at its own and at a further size. The
 // scores of untrained detectors are nearly equal, so that of those only what is there is compared:
-// what they compute has its parity tests, and their steps the test below.
+// what they find is the next test's.
 TEST(DevicesTest, EveryHeadAtEverySize) {
   for (const HeadEntry& head : Heads()) {
     for (const Conventions conventions : {Conventions::kTorchvision, Conventions::kMmdetection}) {
@@ -201,6 +207,72 @@ TEST(DevicesTest, EveryHeadAtEverySize) {
           EXPECT_LE(Distance(found[0], expected[0]), kBound);
         }
       }
+    }
+  }
+}
+
+// The furthest that a row of `found` [N, K] is from the nearest of `expected` [M, K].
+double FurthestFromAny(const at::Tensor& found, const at::Tensor& expected) {
+  constexpr int64_t kWithoutProducts = 2;  // which would round
+  return at::cdist(found, expected, 2, kWithoutProducts).amin(1).max().item<double>();
+}
+
+// Boxes, scores and classes, and masks. By enlivened weights scores are far
+// enough apart to be compared; which of two that are nearly equal comes first, or suppresses the
+// other, is decided by rounding: not with all of the pixels that are drawn.
+TEST(DevicesTest, DetectorsFindTheSame) {
+  constexpr uint64_t kDraws = 5;
+  constexpr double kPixels = 0.01, kScores = 1e-4;
+  for (const HeadEntry& head : Heads()) {
+    if (head.task != Task::kDetection) continue;
+    for (const Conventions conventions : {Conventions::kTorchvision, Conventions::kMmdetection}) {
+      // Of two stages one, once: the reference of NMS takes seconds.
+      const bool two_stages = head.name.ends_with("mask_rcnn");
+      if (two_stages && (head.name != "mask_rcnn" || conventions != Conventions::kTorchvision)) {
+        continue;
+      }
+      SCOPED_TRACE(head.name);
+      const Maker make = [&] { return LoadBackbone(Demo(head, conventions), Heads()); };
+      const std::string attention = make()->info().attention;
+      const std::shared_ptr<Backbone> here = Prepared(make, attention, {}),
+                                      there = Prepared(make, attention, {.device = kSecondDevice});
+      const ImageSize size{here->info().image_height, here->info().image_width};
+      const c10::InferenceMode inference;
+      bool same = false;
+      for (uint64_t seed = 1; seed <= kDraws && !same; ++seed) {
+        const at::Tensor pixels = Noise(at::empty({1, 3, size.height, size.width}), seed);
+        ForwardContext context;
+        std::vector<at::Tensor> expected = here->forward(pixels, context);
+        std::vector<at::Tensor> found;
+        for (const at::Tensor& t : there->forward(pixels.to(kSecondDevice), context)) {
+          found.push_back(t.cpu());
+        }
+        ASSERT_EQ(found.size(), expected.size());
+        if (head.name == "retinanet") {
+          // Candidates: a thousand of each map, among which some change places.
+          const auto rows = [](const std::vector<at::Tensor>& candidates) {
+            const at::Tensor there = candidates[1][0] >= 0;
+            return at::cat({candidates[0][0], candidates[1][0].unsqueeze(1) * 100,
+                            candidates[2][0].unsqueeze(1) * 1000.0},
+                           1)
+                .index({there});
+          };
+          EXPECT_GT(rows(expected).size(0), 100);
+          EXPECT_LE(FurthestFromAny(rows(found), rows(expected)), kPixels);
+          EXPECT_LE(FurthestFromAny(rows(expected), rows(found)), kPixels);
+        }
+        expected = here->Finish(std::move(expected), {{size}});
+        found = there->Finish(std::move(found), {{size}});
+        const int64_t count = expected[3].item<int64_t>();
+        EXPECT_GT(count, 5);
+        EXPECT_GT(expected[0][0].narrow(0, 0, count).std(0).min().item<double>(), 1)
+            << "the boxes differ";
+        same = true;
+        for (size_t i = 0; i < found.size(); ++i) {
+          same = same && at::allclose(found[i], expected[i], 0, i == 0 ? kPixels : kScores);
+        }
+      }
+      EXPECT_TRUE(same);
     }
   }
 }

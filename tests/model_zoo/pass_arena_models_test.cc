@@ -2,8 +2,14 @@
 // as without.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -144,6 +150,39 @@ TEST(DetectorInArenaTest, AnswersAreTheSameWhateverIsFound) {
   std::cout << "recorded " << passes.recorded << ", as planned " << passes.as_planned
             << ", deviated " << passes.deviated << '\n';
   EXPECT_GT(passes.as_planned + passes.deviated, 0);
+}
+
+// Bytes of this process that huge pages are asked for.
+int64_t AdvisedBytes() {
+  std::ifstream smaps("/proc/self/smaps");
+  int64_t advised = 0, kib = 0;
+  for (std::string line; std::getline(smaps, line);) {
+    std::istringstream words(line);
+    std::string key;
+    words >> key;
+    if (key == "Size:") words >> kib;
+    if (key == "VmFlags:" && line.find(" hg") != line.npos) advised += kib << 10;
+  }
+  return advised;
+}
+
+// In a process of its own: here a model has been loaded before.
+TEST(ModelsInHugePagesTest, LoadingTheFirstModelPutsItsLargeWeightsThere) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage/enabled")) {
+    GTEST_SKIP() << "this kernel has no transparent huge pages";
+  }
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const int64_t before = AdvisedBytes();
+        const std::unique_ptr<Model> model =
+            LoadModel({.backbone = "deit_small_patch16_224", .random_weights_seed = 1});
+        // Of each of twelve blocks the MLP's two matrices, 384 x 1536 in FP32.
+        const int64_t large = AdvisedBytes() - before;
+        std::cerr << before << " and " << large << " bytes\n";
+        _exit(before == 0 && large >= 12 * 2 * 384 * 1536 * 4 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "0 and");
 }
 
 }  // namespace

@@ -126,10 +126,16 @@ def test_the_program_tells_the_ways_and_refuses_unknown_ones() -> None:
         [program], check=False, env=forced, capture_output=True, text=True
     )
     assert told.returncode == 0, told.stderr
-    assert "linear layers on the cpu in fp32: onednn (forced)" in told.stdout
+    assert "linear_fp32: onednn (forced)" in told.stdout.splitlines()
     unknown = {**os.environ, "FOVEA_CHOOSE": "linear_fp32=fastest"}
     refused = subprocess.run(
         [program], check=False, env=unknown, capture_output=True, text=True
     )
     assert refused.returncode == 2
     assert 'FOVEA_CHOOSE: linear_fp32 cannot be "fastest"' in refused.stderr
+    misspelt = {**os.environ, "FOVEA_CHOOSE": "lineer_fp32=onednn"}
+    refused = subprocess.run(
+        [program], check=False, env=misspelt, capture_output=True, text=True
+    )
+    assert refused.returncode == 2
+    assert 'FOVEA_CHOOSE: there is no question "lineer_fp32"' in refused.stderr

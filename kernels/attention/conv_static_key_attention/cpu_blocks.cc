@@ -75,8 +75,14 @@ void ForSegments(const ConvJob& job, const Block& block, const Visit& visit) {
   }
 }
 
-// The block's patches, transposed: tap t of channel c in row c * 9 + t, as fp32 or as pairs of
-// bf16. Vectors may run over a segment's end, into what is written after it.
+// Of the k-th term of a logit, as the weights have them.
+int64_t ChannelAt(const ConvJob& job, int64_t k) {
+  return job.taps_first ? k % job.dim : k / kTaps;
+}
+int64_t TapAt(const ConvJob& job, int64_t k) { return job.taps_first ? k / job.dim : k % kTaps; }
+
+// The block's patches, transposed: a row for each term, as fp32 or as pairs of bf16. Vectors may
+// run over a segment's end, into what is written after it.
 template <bool kPairs>
 void TakePatches(const ConvJob& job, const Block& block, const float* map, float* patches) {
   const DF d;
@@ -84,7 +90,7 @@ void TakePatches(const ConvJob& job, const Block& block, const float* map, float
   int64_t offsets[kTaps];
   for (int tap = 0; tap < kTaps; ++tap) offsets[tap] = tap / 3 * (job.width + 2) + tap % 3;
   const auto tap_at = [&](int64_t k) HWY_ATTR {
-    return map + k / kTaps * job.bordered() + offsets[k % kTaps];
+    return map + ChannelAt(job, k) * job.bordered() + offsets[TapAt(job, k)];
   };
   const int64_t rows = kPairs ? job.depth() / 2 : job.depth();
   for (int64_t k = 0; k < rows; ++k) {
@@ -114,7 +120,7 @@ void TakeClassPatch(const ConvJob& job, const Block& block, float* patches) {
   const int64_t rows = kPairs ? job.depth() / 2 : job.depth();
   for (int64_t k = 0; k < rows; ++k) words[k * block.width] = 0;
   for (int64_t c = 0; c < job.dim; ++c) {
-    const int64_t k = c * kTaps + kTaps / 2;
+    const int64_t k = job.taps_first ? kTaps / 2 * job.dim + c : c * kTaps + kTaps / 2;
     const float x = ChannelOf(job, token, c);
     uint32_t bits;
     std::memcpy(&bits, &x, sizeof(bits));

@@ -15,6 +15,7 @@ struct ConvJob {
   int64_t heads, dim, height, width;
   int64_t prefix;         // 1 with a class token, else 0
   const void* weight;     // [heads * M, 9 * dim]; fp32, or bf16 for kBf16Gemm
+  bool taps_first;        // a tap's channels lie side by side there, else a channel's taps
   const float* cls_key;   // [heads, dim]; null without a class token
   const float* key_bias;  // [heads, keys], scaled; null: none
   float scale;

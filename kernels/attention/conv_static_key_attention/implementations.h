@@ -30,9 +30,24 @@ struct ConvStaticKeyAttentionInputs {
 // The definition, in plain ATen: any device, any floating type, differentiable. Holds all logits.
 at::Tensor ConvStaticKeyAttentionReference(const ConvStaticKeyAttentionInputs& in);
 
+// How the CPU multiplies.
+enum class ConvStaticKeyWay {
+  kPanels,  // cpu_blocks.cc
+  kTiles,   // shared/cpu_tiles.cc: where AMX is
+};
+
+// The faster one for tensors of this type (kernels/choice, the questions
+// "conv_static_key_attention_fp32_n256" and that of bf16: "panels" or "tiles"). Each is asked once.
+ConvStaticKeyWay FastestConvStaticKeyWay(c10::ScalarType type);
+
 // fp32 and bf16 on a processor with AVX2.
 // `output`: as query, contiguous last dimension, other strides free; not empty.
 void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output);
+// The same in a given way: by panels what tiles do not take, which is other activations than
+// softmax, a class token, weights without channels last, and keys that are too long or too many
+// (cpu_tiles.h).
+void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output,
+                               ConvStaticKeyWay way);
 
 // fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Only in
 // builds with nvcc (FOVEA_KERNELS_CUDA).

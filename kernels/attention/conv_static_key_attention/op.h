@@ -22,7 +22,8 @@ namespace fovea::kernels {
 //   in row-major order. One type and device, none but B and H empty; strides are free, the last
 //   dimension is contiguous. fp32 and bf16 run vectorised on the CPU; fp32, bf16 and fp16 on CUDA.
 // grid: (height, width) of the map, each in [1, 32768].
-// weight: [H*M, D, 3, 3]; bias: [H*M]; both in query's type.
+// weight: [H*M, D, 3, 3]; bias: [H*M]; both in query's type. In torch's memory format
+//   channels_last they are read as they lie on CUDA, and where AMX is on the CPU, which is faster.
 // cls_key: [H, 1, D]. With it there are 1 + M keys: A[n, 0] = query_n . cls_key, and the class
 //   token's own row is the convolution of a map of one position, the centre tap. The paper does not
 //   say what that row is: our reading.

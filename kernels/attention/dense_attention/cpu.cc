@@ -2,11 +2,10 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <string>
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
 #include "kernels/attention/dense_attention/implementations.h"
@@ -14,6 +13,7 @@
 #include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/asked_once.h"
+#include "kernels/choice/questions.h"
 #include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
@@ -74,21 +74,16 @@ void AttendTiles(attend::TokenSetsJob job, int64_t batch) {
   });
 }
 
-// Keys of the calls that a question stands for: up to so many, the last also for more.
-constexpr std::array<int64_t, 3> kKeysOfQuestions = {64, 256, 1024};
-
 constexpr DenseAttentionWay kWays[] = {DenseAttentionWay::kPanels, DenseAttentionWay::kTiles};
 
 // The place of the faster one.
-size_t Ask(c10::ScalarType type, int64_t keys) {
+size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
   constexpr int64_t kHeads = 2, kDim = 64;
   const UncountedMemory uncounted;
   at::Tensor qkv, output;  // made where they are measured
   const auto run = [&](DenseAttentionWay way) {
     if (!qkv.defined()) {
-      // No generator's: a program's own are drawn as if nothing had been measured.
-      qkv = at::arange(3 * kHeads * keys * kDim, at::kFloat).mul(78.233).sin();
-      qkv = qkv.view({3, 1, kHeads, keys, kDim}).to(type);
+      qkv = TypicalNumbers({3, 1, kHeads, keys, kDim}, type);
       output = at::empty_like(qkv[0]);
     }
     DenseAttentionCpu({qkv[0], qkv[1], qkv[2], 0.125, std::nullopt}, output, way);
@@ -97,19 +92,16 @@ size_t Ask(c10::ScalarType type, int64_t keys) {
       {"panels", [&] { run(DenseAttentionWay::kPanels); }},
       {"tiles", [&] { run(DenseAttentionWay::kTiles); }},
   };
-  return Fastest(c10::str("dense_attention_", type == at::kFloat ? "fp32" : "bf16", "_n", keys),
-                 candidates);
+  return Fastest(question, candidates);
 }
 
 }  // namespace
 
 DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
-  if (!attend::HasTiles()) return DenseAttentionWay::kPanels;
-  size_t question = 0;
-  while (question + 1 < kKeysOfQuestions.size() && keys > kKeysOfQuestions[question]) ++question;
-  static AskedOnce<kKeysOfQuestions.size()> of_fp32, of_bf16;
-  return kWays[(type == at::kFloat ? of_fp32 : of_bf16).Answer(question, [&] {
-    return Ask(type, kKeysOfQuestions[question]);
+  if (!attend::HasAmxTiles()) return DenseAttentionWay::kPanels;
+  static QuestionsBySize<3> questions("dense_attention", {64, 256, 1024});
+  return kWays[questions.Answer(type, keys, [&](const std::string& question, int64_t size) {
+    return Ask(question, type, size);
   })];
 }
 
@@ -120,7 +112,7 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output)
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
                        DenseAttentionWay way) {
   if (way == DenseAttentionWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(attend::HasTiles());  // which asks the system for them
+    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     const attend::TokenSetsJob job = JobOf(in, output);
     if (attend::TakesTiles(job)) return AttendTiles(job, in.query.size(0));
   }

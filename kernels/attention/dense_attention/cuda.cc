@@ -6,7 +6,6 @@
 #include <ATen/native/transformers/cuda/sdp_utils.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/StringUtil.h>
 
@@ -20,6 +19,7 @@
 
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/choice/choice.h"
+#include "kernels/choice/questions.h"
 
 namespace fovea::kernels {
 namespace {
@@ -43,9 +43,9 @@ uint64_t RoundedUp(int64_t size) { return std::bit_ceil(static_cast<uint64_t>(si
 // One for sizes that are alike: head dimension, tokens, and heads of all images together, of which a
 // batch of one leaves most of the device idle.
 std::string QuestionOf(const DenseAttentionInputs& in) {
-  const char* type = in.query.scalar_type() == at::kBFloat16 ? "bf16" : "fp16";
-  return c10::str("dense_attention_", type, "_d", RoundedUp(in.query.size(3)), "_n",
-                  RoundedUp(in.key.size(2)), "_h", RoundedUp(in.query.size(0) * in.query.size(1)));
+  return c10::str("dense_attention_", TypeName(in.query.scalar_type()), "_d",
+                  RoundedUp(in.query.size(3)), "_n", RoundedUp(in.key.size(2)), "_h",
+                  RoundedUp(in.query.size(0) * in.query.size(1)));
 }
 
 // As the kernel leaves it: `made` itself, where it lies alike.
@@ -94,11 +94,8 @@ at::Tensor DenseAttentionCuda(const DenseAttentionInputs& in, const at::Tensor& 
   if (ways.size() == 1 || ForcedImplementation()) return ways.front().run();
   std::vector<Candidate> candidates;
   for (const Way& way : ways) candidates.push_back({way.name, [&way] { way.run(); }});
-  const bool capturing =
-      c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
-  const Asking asking = {.device = at::cuda::getCurrentDeviceProperties()->name,
-                         .seconds = SecondsOnTheDevice,
-                         .may_measure = !capturing};
+  Asking asking = AskingAbout(in.query.device());
+  asking.seconds = SecondsOnTheDevice;
   return ways[Fastest(QuestionOf(in), candidates, asking)].run();
 }
 

@@ -3,11 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <c10/util/StringUtil.h>
-#include <c10/util/accumulate.h>
-#ifdef FOVEA_KERNELS_CUDA
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
-#endif
 
 #include <algorithm>
 #include <bit>
@@ -19,6 +14,7 @@
 
 #include "kernels/attention/key_only_layer/implementations.h"
 #include "kernels/choice/choice.h"
+#include "kernels/choice/questions.h"
 #include "kernels/memory/memory_ledger.h"
 
 namespace fovea::kernels {
@@ -38,25 +34,18 @@ int64_t TokensOf(const KeyOnlyLayerShape& shape) {
   return std::min(RoundedUp(shape.tokens), kMostTokens);
 }
 
-// Numbers between -1 and 1 of no order, without a generator: a program's own are drawn as if
-// nothing had been measured.
-at::Tensor Numbers(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  const at::Tensor places = at::arange(c10::multiply_integers(sizes), options.dtype(at::kFloat));
-  return places.mul(78.233).sin().view(sizes).to(options);
-}
-
 KeyOnlyLayerInputs TypicalInputs(const KeyOnlyLayerShape& shape) {
   const auto options = at::TensorOptions(shape.type).device(shape.device);
   const int64_t channels = RoundedUp(shape.channels);
   // As many as there are, where they divide the rounded number of channels.
   const int64_t heads = channels % shape.heads == 0 ? shape.heads : 1;
   const auto weight = [&] {
-    return Numbers({channels, channels}, options) / std::sqrt(static_cast<double>(channels));
+    return TypicalNumbers({channels, channels}, options) / std::sqrt(static_cast<double>(channels));
   };
-  const auto bias = [&] { return Numbers({channels}, options); };
+  const auto bias = [&] { return TypicalNumbers({channels}, options); };
   KeyOnlyLayerInputs in{
-      Numbers({1, TokensOf(shape), channels}, options),
-      {weight(), bias(), weight(), bias(), Numbers({heads, channels / heads}, options), weight(),
+      TypicalNumbers({1, TokensOf(shape), channels}, options),
+      {weight(), bias(), weight(), bias(), TypicalNumbers({heads, channels / heads}, options), weight(),
        bias(), weight(), bias()},
       1 / std::sqrt(static_cast<double>(channels / heads)),
       std::nullopt};
@@ -74,23 +63,6 @@ double SecondsUntilRead(const std::function<void()>& run, const at::Tensor& x) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool MayMeasure(const c10::Device& device) {
-#ifdef FOVEA_KERNELS_CUDA
-  if (device.is_cuda()) {
-    return c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
-  }
-#endif
-  return !device.is_cuda();
-}
-
-// What an answer holds for: a kind of GPU, wherever it is plugged in.
-std::string KindOf(const c10::Device& device) {
-#ifdef FOVEA_KERNELS_CUDA
-  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->name;
-#endif
-  return device.str();
-}
-
 }  // namespace
 
 std::string_view NameOfPath(KeyOnlyPath path) {
@@ -106,9 +78,8 @@ std::string_view NameOfPath(KeyOnlyPath path) {
 }
 
 std::string KeyOnlyQuestion(const KeyOnlyLayerShape& shape) {
-  const char* type = shape.type == at::kFloat ? "fp32" : shape.type == at::kHalf ? "fp16" : "bf16";
-  return c10::str("key_only_layer_", type, "_n", TokensOf(shape), "_c", RoundedUp(shape.channels),
-                  shape.prepared ? "" : "_unprepared");
+  return c10::str("key_only_layer_", TypeName(shape.type), "_n", TokensOf(shape), "_c",
+                  RoundedUp(shape.channels), shape.prepared ? "" : "_unprepared");
 }
 
 KeyOnlyPath FastestKeyOnlyPath(const KeyOnlyLayerShape& shape) {
@@ -124,10 +95,8 @@ KeyOnlyPath FastestKeyOnlyPath(const KeyOnlyLayerShape& shape) {
                             KeyOnlyLayerFast(*inputs, path);
                           }});
   }
-  Asking asking;
+  Asking asking = AskingAbout(shape.device);
   if (!shape.device.is_cpu()) {
-    asking.device = KindOf(shape.device);
-    asking.may_measure = MayMeasure(shape.device);
     asking.seconds = [&](const std::function<void()>& run) {
       return SecondsUntilRead(run, inputs->x);
     };

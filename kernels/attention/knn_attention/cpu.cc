@@ -1,14 +1,80 @@
-// The CPU implementation, outermost; cpu_blocks.cc has the algorithm.
+// The CPU implementation, outermost; cpu_blocks.cc and shared/cpu_tiles.cc have the algorithms.
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+
+#include <string>
+
 #include "kernels/attention/knn_attention/cpu_blocks.h"
 #include "kernels/attention/knn_attention/implementations.h"
+#include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/selection.h"
+#include "kernels/choice/asked_once.h"
+#include "kernels/choice/questions.h"
+#include "kernels/memory/memory_ledger.h"
+#include "kernels/simd/amx.h"
+#include "kernels/threads.h"
 
 namespace fovea::kernels {
+namespace {
+
+constexpr KnnAttentionWay kWays[] = {KnnAttentionWay::kPanels, KnnAttentionWay::kTiles};
+
+// The place of the faster one.
+size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
+  constexpr int64_t kHeads = 2, kDim = 64;
+  const UncountedMemory uncounted;
+  at::Tensor qkv, output;  // made where they are measured
+  const auto run = [&](KnnAttentionWay way) {
+    if (!qkv.defined()) {
+      qkv = TypicalNumbers({3, 1, kHeads, keys, kDim}, type);
+      output = at::empty_like(qkv[0]);
+    }
+    KnnAttentionCpu({qkv[0], qkv[1], qkv[2], (keys + 1) / 2, 0.125, std::nullopt}, output, way);
+  };
+  const Candidate candidates[] = {
+      {"panels", [&] { run(KnnAttentionWay::kPanels); }},
+      {"tiles", [&] { run(KnnAttentionWay::kTiles); }},
+  };
+  return Fastest(question, candidates);
+}
+
+void AttendTiles(attend::TokenSetsJob job, const knn::Selection& selection, int64_t batch) {
+  job.block_width = attend::kTileRows;
+  job.blocks = (job.queries + job.block_width - 1) / job.block_width;
+  const int64_t bytes = attend::NearestTilesScratchBytes(job);
+  const at::Tensor memory = at::empty({ThreadCount(), bytes}, at::kByte);
+  char* const scratch = static_cast<char*>(memory.mutable_data_ptr());
+  at::parallel_for(0, batch * job.heads * job.blocks, 1, [&](int64_t begin, int64_t end) {
+    const simd::AmxTiles tiles;
+    attend::AttendNearestOnTiles(job, selection, scratch + at::get_thread_num() * bytes, begin,
+                                 end);
+  });
+}
+
+}  // namespace
+
+KnnAttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys) {
+  if (!attend::HasAmxTiles()) return KnnAttentionWay::kPanels;
+  static QuestionsBySize<2> questions("knn_attention", {256, 1024});
+  return kWays[questions.Answer(type, keys, [&](const std::string& question, int64_t size) {
+    return Ask(question, type, size);
+  })];
+}
 
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output) {
+  KnnAttentionCpu(in, output, FastestKnnAttentionWay(in.query.scalar_type(), in.key.size(2)));
+}
+
+void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, KnnAttentionWay way) {
   const attend::TokenSetsJob job =
       attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
   const knn::Selection selection = knn::SelectionOf(in.topk, job.keys);
+  if (way == KnnAttentionWay::kTiles) {
+    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
+    if (attend::TakesTiles(job)) return AttendTiles(job, selection, in.query.size(0));
+  }
   attend::ForTokenSets(job, in.query.size(0), job.keys * attend::LanesNow(),
                        [&](const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end) {
                          knn::AttendBlocks(job, selection, scratch, begin, end);

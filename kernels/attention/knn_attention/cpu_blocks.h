@@ -4,18 +4,9 @@
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/attention/shared/select.h"
+#include "kernels/attention/shared/selection.h"
 
 namespace fovea::kernels::knn {
-
-struct Selection {
-  int32_t topk;
-  NormalRank rank;  // of topk in the keys; unused where they are equal
-};
-
-inline Selection SelectionOf(int64_t topk, int64_t keys) {
-  return {static_cast<int32_t>(topk), topk < keys ? RankInNormal(topk, keys) : NormalRank{}};
-}
 
 // Attends blocks [begin, end), counted through all heads of all batch entries. Wants a vector of
 // rows, [keys, lanes], in TokenSetsScratch::adjusted.

@@ -22,11 +22,10 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
-using attend::kRegister;
-using attend::kRegisterElements;
-using attend::kSide;
-using attend::kStep;
 using attend::TilesLayout;
+using simd::kRegister;
+using simd::kSide;
+using simd::kStep;
 
 using VU = hn::Vec<hn::RebindToUnsigned<DF>>;
 
@@ -121,7 +120,7 @@ HWY_INLINE bool TakeKeyColumns(const T* from, const TokenSetsJob& job, const Til
     infinite |= TakeRows(from + key * stride, stride, left < kRegister ? left : kRegister, job.dim,
                          kRegister, layout, staged);
     for (int64_t part = 0; part < layout.parts; ++part) {
-      uint16_t* const out = to + part * layout.columns_plane + key * layout.depth;
+      uint16_t* const out = to + part * layout.key_plane + key * layout.depth;
       Transpose32(reinterpret_cast<const uint32_t*>(staged + part * layout.query_plane),
                   layout.query_stride / 2, kRegister, layout.depth / 2,
                   reinterpret_cast<uint32_t*>(out), kRegister);
@@ -140,10 +139,10 @@ HWY_INLINE bool TakeValueColumns(const T* from, const TokenSetsJob& job, const T
   const int64_t stride = job.value.token;
   VF magnitudes = hn::Zero(DF());
   for (int64_t key = 0; key < layout.keys; key += 2, from += 2 * stride) {
-    uint16_t* const row = to + key / kStep * kStep * layout.depth + key % kStep * kRegister;
-    const int64_t even_lanes = key < job.keys ? job.dim : 0;
-    const int64_t odd_lanes = key + 1 < job.keys ? job.dim : 0;
-    for (int64_t c = 0; c < layout.depth; c += kRegister) {
+    uint16_t* const row = to + key / kStep * kStep * layout.value_depth + key % kStep * kRegister;
+    const int64_t even_lanes = key < job.keys ? job.value_dim : 0;
+    const int64_t odd_lanes = key + 1 < job.keys ? job.value_dim : 0;
+    for (int64_t c = 0; c < layout.value_depth; c += kRegister) {
       VF even = LoadLanes(from + c, even_lanes - c);
       VF odd = LoadLanes(from + stride + c, odd_lanes - c);
       magnitudes = LargerMagnitude(magnitudes, LargerMagnitude(even, odd));
@@ -152,7 +151,7 @@ HWY_INLINE bool TakeValueColumns(const T* from, const TokenSetsJob& job, const T
         const VU first = hn::BitCast(du, part + 1 < kParts ? CutPart(even) : even);
         const VU second = hn::BitCast(du, part + 1 < kParts ? CutPart(odd) : odd);
         hn::StoreU(hn::OrAnd(hn::ShiftRight<16>(first), second, hn::Set(du, 0xFFFF0000u)), du,
-                   reinterpret_cast<uint32_t*>(row + c * kStep + part * layout.columns_plane));
+                   reinterpret_cast<uint32_t*>(row + c * kStep + part * layout.value_plane));
       }
     }
   }

@@ -19,9 +19,10 @@
 #include <hwy/highway.h>
 
 #include "kernels/attention/shared/cpu_tile_operands-inl.h"
+#include "kernels/attention/shared/cpu_tiles_nearest-inl.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
-#include "kernels/simd/amx.h"
+#include "kernels/simd/amx_tile-inl.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
@@ -31,46 +32,29 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
-// Rows or columns of a tile, in parts `plane` elements apart. `step`: of rows, from row to row; of
-// columns, from step to step of the depth; `across`: from register to register.
-struct TileOperand {
+// Of a tile, in parts `plane` elements apart: rows, and columns whose steps of the depth are `step`
+// and whose registers are `across` apart.
+struct TileRows {
+  const uint16_t* data;
+  int64_t stride;
+  int64_t plane;
+};
+struct TileColumns {
   const uint16_t* data;
   int64_t step;
   int64_t across;
   int64_t plane;
 };
 
-template <int kRowRegisters, int kColumnRegisters>
-HWY_INLINE void AddTileProducts(const uint16_t* a, const TileOperand& rows, const uint16_t* b,
-                                const TileOperand& columns) {
-  constexpr int64_t kRowBytes = 64;
-  simd::TileLoad<4>(a, 2 * rows.step);
-  if constexpr (kRowRegisters == 2) simd::TileLoad<5>(a + rows.across, 2 * rows.step);
-  simd::TileLoad<6>(b, kRowBytes);
-  if constexpr (kColumnRegisters == 2) simd::TileLoad<7>(b + columns.across, kRowBytes);
-  simd::TileMultiplyBf16<0, 4, 6>();
-  if constexpr (kColumnRegisters == 2) simd::TileMultiplyBf16<1, 4, 7>();
-  if constexpr (kRowRegisters == 2) simd::TileMultiplyBf16<2, 5, 6>();
-  if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) simd::TileMultiplyBf16<3, 5, 7>();
-}
-
 // products [32, 32], rows `stride` apart, = or += rows * columns; between() after each step.
-template <int kParts, int kRowRegisters, int kColumnRegisters, class Between>
-HWY_INLINE void MultiplyTile(const TileOperand& rows, const TileOperand& columns, int64_t depth,
+template <int kParts, class Shape, class Between>
+HWY_INLINE void MultiplyTile(const TileRows& rows, const TileColumns& columns, int64_t depth,
                              bool accumulate, float* products, int64_t stride,
                              const Between& between) {
-  constexpr bool kCorner = kRowRegisters == 2 && kColumnRegisters == 2;
-  float* const below = products + kRegister * stride;
   if (accumulate) {
-    simd::TileLoad<0>(products, stride * 4);
-    if constexpr (kColumnRegisters == 2) simd::TileLoad<1>(products + kRegister, stride * 4);
-    if constexpr (kRowRegisters == 2) simd::TileLoad<2>(below, stride * 4);
-    if constexpr (kCorner) simd::TileLoad<3>(below + kRegister, stride * 4);
+    LoadProducts<Shape>(products, stride);
   } else {
-    simd::TileZero<0>();
-    simd::TileZero<1>();
-    simd::TileZero<2>();
-    simd::TileZero<3>();
+    ZeroProducts();
   }
   // Pairs of parts, the products of small ones first.
   constexpr int kPairs = kParts == 1 ? 1 : 6;
@@ -79,31 +63,24 @@ HWY_INLINE void MultiplyTile(const TileOperand& rows, const TileOperand& columns
     const uint16_t* a = rows.data + kOfRows[pair] * rows.plane;
     const uint16_t* b = columns.data + kOfColumns[pair] * columns.plane;
     for (int64_t k = 0; k < depth; k += kStep, a += kStep, b += columns.step) {
-      AddTileProducts<kRowRegisters, kColumnRegisters>(a, rows, b, columns);
+      LoadRows<Shape>(a, rows.stride);
+      LoadColumns<Shape>(b, columns.across);
+      AddProducts<Shape>();
       between();
     }
   }
-  simd::TileStore<0>(products, stride * 4);
-  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, stride * 4);
-  if constexpr (kRowRegisters == 2) simd::TileStore<2>(below, stride * 4);
-  if constexpr (kCorner) simd::TileStore<3>(below + kRegister, stride * 4);
+  StoreProducts<Shape>(products, stride);
 }
 
 // The tile at the edge of `height` rows and `width` columns may be one register high or wide.
 template <int kParts, class Between>
-HWY_INLINE void MultiplyTileUpTo(int64_t height, int64_t width, const TileOperand& rows,
-                                 const TileOperand& columns, int64_t depth, bool accumulate,
+HWY_INLINE void MultiplyTileUpTo(int64_t height, int64_t width, const TileRows& rows,
+                                 const TileColumns& columns, int64_t depth, bool accumulate,
                                  float* products, int64_t stride, const Between& between) {
-  const bool tall = height > kRegister, wide = width > kRegister;
-  if (tall && wide) {
-    MultiplyTile<kParts, 2, 2>(rows, columns, depth, accumulate, products, stride, between);
-  } else if (tall) {
-    MultiplyTile<kParts, 2, 1>(rows, columns, depth, accumulate, products, stride, between);
-  } else if (wide) {
-    MultiplyTile<kParts, 1, 2>(rows, columns, depth, accumulate, products, stride, between);
-  } else {
-    MultiplyTile<kParts, 1, 1>(rows, columns, depth, accumulate, products, stride, between);
-  }
+  WithTileShape(height, width, [&](auto shape) FOVEA_TILE_ATTR {
+    MultiplyTile<kParts, decltype(shape)>(rows, columns, depth, accumulate, products, stride,
+                                          between);
+  });
 }
 
 // How logits become exponents of two.
@@ -134,6 +111,7 @@ class TilesBlock {
         largest_(At<float>(scratch, layout.largest)),
         sums_(At<float>(scratch, layout.sums)),
         output_(At<float>(scratch, layout.output)),
+        columns_(At<float>(scratch, layout.bytes)),
         query_(At<uint16_t>(scratch, layout.query)),
         key_(At<uint16_t>(scratch, layout.key)),
         value_(At<uint16_t>(scratch, layout.value)),
@@ -154,7 +132,28 @@ class TilesBlock {
     for (int64_t key = 0; key < job_.keys; key += kSide) MultiplyByKeys(key, []() HWY_ATTR {});
     HideColumnsPastKeys();
     FindLargest();
-    MultiplyByValues();
+    MultiplyByValues([&](int64_t row, int64_t key, uint16_t* to)
+                         HWY_ATTR { MakeWeights<Exponents::kBelowLargest>(row, key, to); });
+    StoreRows(output);
+  }
+
+  // The same of the keys that are selected.
+  HWY_INLINE void AttendNearest(const knn::Selection& selection, const T* query, const T* key,
+                                const T* value, bool infinite, T* output) {
+    infinite |= TakeRows(query, job_.query.token, rows_, job_.dim, width_, layout_, query_);
+    simd::TileFence();
+    if constexpr (kParts == 3) {
+      if (HWY_UNLIKELY(infinite)) {
+        MultiplyWhole(query, key);
+        SelectWeights(selection);
+        MixWhole(value);
+        return StoreRows(output);
+      }
+    }
+    for (int64_t k = 0; k < job_.keys; k += kSide) MultiplyByKeys(k, []() HWY_ATTR {});
+    SelectWeights(selection);
+    MultiplyByValues([&](int64_t row, int64_t first, uint16_t* to)
+                         HWY_ATTR { TakeWeights(row, first, to); });
     StoreRows(output);
   }
 
@@ -185,8 +184,9 @@ class TilesBlock {
     for (int64_t key = 0; key < job_.keys; key += kChunk) {
       const int64_t steps = layout_.depth / kStep;
       const bool first = key == 0, last = key + kChunk >= job_.keys;
-      const int64_t pauses = (last ? 0 : kChunk / kSide * steps) +
-                             (first ? 0 : (layout_.depth + kSide - 1) / kSide * kChunk / kStep);
+      const int64_t pauses =
+          (last ? 0 : kChunk / kSide * steps) +
+          (first ? 0 : (layout_.value_depth + kSide - 1) / kSide * kChunk / kStep);
       const int64_t per_pause = pauses == 0 ? 0 : (rows_ + pauses - 1) / pauses;
       int64_t next = 0;
       const auto make = [&](int64_t end) HWY_ATTR {
@@ -211,21 +211,11 @@ class TilesBlock {
   HWY_NOINLINE void AttendWhole(const float* query, const float* key, const float* value,
                                 float* output) {
     const DF d;
-    for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t j = 0; j < job_.keys; ++j) {
-        VF sum = hn::Zero(d);
-        for (int64_t c = 0; c < job_.dim; c += kLanes) {
-          sum = hn::MulAdd(LoadLanes(query + r * job_.query.token + c, job_.dim - c),
-                           LoadLanes(key + j * job_.key.token + c, job_.dim - c), sum);
-        }
-        logits_[r * layout_.logits_stride + j] = hn::GetLane(hn::SumOfLanes(d, sum));
-      }
-    }
+    MultiplyWhole(query, key);
     HideColumnsPastKeys();
     FindLargest();
     for (int64_t r = 0; r < rows_; ++r) {
       float* const logits = logits_ + r * layout_.logits_stride;
-      float* const out = output_ + r * layout_.output_stride;
       const VF largest = hn::Load(d, largest_ + r * kLanes);
       VF sum = hn::Zero(d), unused = sum;
       for (int64_t j = 0; j < layout_.keys; j += kLanes) {
@@ -235,25 +225,48 @@ class TilesBlock {
         hn::Store(weight, d, logits + j);
       }
       hn::Store(sum, d, sums_ + r * kLanes);
-      for (int64_t c = 0; c < layout_.depth; c += kLanes) {
+    }
+    MixWhole(value);
+    StoreRows(output);
+  }
+
+  HWY_NOINLINE void MultiplyWhole(const float* query, const float* key) {
+    const DF d;
+    for (int64_t r = 0; r < width_; ++r) {
+      for (int64_t j = 0; j < job_.keys; ++j) {
+        VF sum = hn::Zero(d);
+        for (int64_t c = 0; c < job_.dim && r < rows_; c += kLanes) {
+          sum = hn::MulAdd(LoadLanes(query + r * job_.query.token + c, job_.dim - c),
+                           LoadLanes(key + j * job_.key.token + c, job_.dim - c), sum);
+        }
+        logits_[r * layout_.logits_stride + j] = hn::GetLane(hn::SumOfLanes(d, sum));
+      }
+    }
+  }
+
+  HWY_NOINLINE void MixWhole(const float* value) {
+    const DF d;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const float* const weights = logits_ + r * layout_.logits_stride;
+      float* const out = output_ + r * layout_.output_stride;
+      for (int64_t c = 0; c < layout_.value_depth; c += kLanes) {
         VF mixed = hn::Zero(d);
         for (int64_t j = 0; j < job_.keys; ++j) {
-          mixed = hn::MulAdd(hn::Set(d, logits[j]),
-                             LoadLanes(value + j * job_.value.token + c, job_.dim - c), mixed);
+          mixed =
+              hn::MulAdd(hn::Set(d, weights[j]),
+                         LoadLanes(value + j * job_.value.token + c, job_.value_dim - c), mixed);
         }
         hn::Store(mixed, d, out + c);
       }
     }
-    StoreRows(output);
   }
 
   // The products of all rows with keys [key, key + 32).
   template <class Between>
   HWY_INLINE void MultiplyByKeys(int64_t key, const Between& between) {
-    const TileOperand rows = {query_, layout_.query_stride, kRegister * layout_.query_stride,
-                              layout_.query_plane};
-    const TileOperand columns = {key_ + key * layout_.depth, kRegisterElements,
-                                 kRegister * layout_.depth, layout_.columns_plane};
+    const TileRows rows = {query_, layout_.query_stride, layout_.query_plane};
+    const TileColumns columns = {key_ + key * layout_.depth, simd::kRegisterElements,
+                                 kRegister * layout_.depth, layout_.key_plane};
     MultiplyTileUpTo<kParts>(width_, job_.keys - key, rows, columns, layout_.depth,
                              /*accumulate=*/false, logits_ + key, layout_.logits_stride, between);
   }
@@ -314,6 +327,40 @@ class TilesBlock {
     }
   }
 
+  // Of all rows: logits become weights, and their sums are found.
+  HWY_INLINE void SelectWeights(const knn::Selection& selection) {
+    const DF d;
+    if (!plain_) {
+      for (int64_t r = 0; r < rows_; ++r) AddBias(r, logits_ + r * layout_.logits_stride);
+    }
+    for (int64_t first = 0; first < width_; first += kLanes) {
+      float* const logits = logits_ + first * layout_.logits_stride;
+      HWY_ALIGN float sums[kLanes];
+      hn::Store(
+          WeighNearest(logits, layout_.logits_stride, job_.keys, selection, factor_, columns_), d,
+          sums);
+      for (int64_t r = 0; r < kLanes; ++r) {
+        // StoreRows adds up lanes.
+        hn::Store(hn::IfThenElseZero(hn::FirstN(d, 1), hn::Set(d, sums[r])), d,
+                  sums_ + (first + r) * kLanes);
+        for (int64_t j = job_.keys; j < layout_.keys; ++j) {
+          logits[r * layout_.logits_stride + j] = 0.0f;
+        }
+      }
+    }
+  }
+
+  // MakeWeights, of weights that there are.
+  HWY_INLINE void TakeWeights(int64_t row, int64_t first, uint16_t* to) {
+    const DF d;
+    const float* const weights = logits_ + row * layout_.logits_stride + first;
+    uint16_t* const out = to + row * layout_.weights_stride;
+    for (int64_t j = 0; j < DepthOf(first); j += 2 * kLanes) {
+      StoreParts<kParts>(hn::Load(d, weights + j), hn::Load(d, weights + j + kLanes), out + j,
+                         layout_.weights_plane);
+    }
+  }
+
   // Weights of a row's keys [first, first + kChunk) or up to layout_.keys: zero past the last key.
   template <Exponents kExponents>
   HWY_INLINE void MakeWeights(int64_t row, int64_t first, uint16_t* to) {
@@ -357,19 +404,20 @@ class TilesBlock {
     return Exp2OfAny<kPrecision>(d, hn::Mul(hn::Sub(s, largest), factor));
   }
 
-  HWY_INLINE void MultiplyByValues() {
+  // make_row(row, key, to): the weights of the chunk that begins with `key`.
+  template <class MakeRow>
+  HWY_INLINE void MultiplyByValues(const MakeRow& make_row) {
     uint16_t* made = weights_;
     uint16_t* other = weights_ + kParts * layout_.weights_plane;
-    for (int64_t r = 0; r < rows_; ++r) MakeWeights<Exponents::kBelowLargest>(r, 0, made);
+    for (int64_t r = 0; r < rows_; ++r) make_row(r, 0, made);
     for (int64_t key = 0; key < job_.keys; key += kChunk) {
       const int64_t following = key + kChunk;
       int64_t next = following < job_.keys ? 0 : rows_;  // row whose weights are to be made
-      const int64_t pauses = (layout_.depth + kSide - 1) / kSide * kPairs * DepthOf(key) / kStep;
+      const int64_t pauses =
+          (layout_.value_depth + kSide - 1) / kSide * kPairs * DepthOf(key) / kStep;
       const int64_t per_pause = (rows_ + pauses - 1) / pauses;
       const auto make = [&](int64_t end) HWY_ATTR {
-        for (; next < end && next < rows_; ++next) {
-          MakeWeights<Exponents::kBelowLargest>(next, following, other);
-        }
+        for (; next < end && next < rows_; ++next) make_row(next, following, other);
       };
       AddValues(key, made, [&]() HWY_ATTR { make(next + per_pause); });
       make(rows_);
@@ -388,12 +436,12 @@ class TilesBlock {
   template <class Between>
   HWY_INLINE void AddValues(int64_t key, const uint16_t* weights, const Between& between) {
     simd::TileFence();
-    const TileOperand rows = {weights, layout_.weights_stride, kRegister * layout_.weights_stride,
-                              layout_.weights_plane};
-    for (int64_t c = 0; c < job_.dim; c += kSide) {
-      const TileOperand columns = {value_ + key * layout_.depth + c * kStep, kStep * layout_.depth,
-                                   kRegisterElements, layout_.columns_plane};
-      MultiplyTileUpTo<kParts>(width_, job_.dim - c, rows, columns, DepthOf(key), key > 0,
+    const TileRows rows = {weights, layout_.weights_stride, layout_.weights_plane};
+    for (int64_t c = 0; c < job_.value_dim; c += kSide) {
+      const TileColumns columns = {value_ + key * layout_.value_depth + c * kStep,
+                                   kStep * layout_.value_depth, simd::kRegisterElements,
+                                   layout_.value_plane};
+      MultiplyTileUpTo<kParts>(width_, job_.value_dim - c, rows, columns, DepthOf(key), key > 0,
                                output_ + c, layout_.output_stride, between);
     }
   }
@@ -406,9 +454,9 @@ class TilesBlock {
       const VF factor =
           hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, 1.0f), sum));
       const float* const from = output_ + r * layout_.output_stride;
-      for (int64_t c = 0; c < job_.dim; c += 2 * kLanes) {
+      for (int64_t c = 0; c < job_.value_dim; c += 2 * kLanes) {
         StoreLanes(hn::Mul(hn::Load(d, from + c), factor),
-                   hn::Mul(hn::Load(d, from + c + kLanes), factor), job_.dim - c, to + c);
+                   hn::Mul(hn::Load(d, from + c + kLanes), factor), job_.value_dim - c, to + c);
       }
     }
   }
@@ -438,6 +486,7 @@ class TilesBlock {
   float* const largest_;  // [rows][a vector of the same]
   float* const sums_;     // [rows][a vector to be summed], of weights
   float* const output_;
+  float* const columns_;  // of nearest keys: two vectors a key
   uint16_t* const query_;
   const uint16_t* const key_;
   const uint16_t* const value_;
@@ -448,9 +497,10 @@ class TilesBlock {
   VF farthest_;
 };
 
+// Null: all keys.
 template <class T>
-HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin,
-                                    int64_t end) {
+HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, const knn::Selection* selection,
+                                    char* scratch, int64_t begin, int64_t end) {
   const TilesLayout layout(job);
   bool infinite = false;  // of the head's keys and values
   const auto at = [&](const Rows& rows, const Block& block, int64_t token)
@@ -465,17 +515,23 @@ HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, char* scratch, int6
       infinite |=
           TakeValueColumns(value, job, layout, reinterpret_cast<uint16_t*>(scratch + layout.value));
     }
-    TilesBlock<T>(job, layout, block, scratch)
-        .Attend(at(job.query, block, block.first), key, value, infinite,
-                at(job.output, block, block.first));
+    TilesBlock<T> on_tiles(job, layout, block, scratch);
+    const T* const query = at(job.query, block, block.first);
+    T* const output = at(job.output, block, block.first);
+    if (selection != nullptr) {
+      on_tiles.AttendNearest(*selection, query, key, value, infinite, output);
+    } else {
+      on_tiles.Attend(query, key, value, infinite, output);
+    }
   }
 }
 
-void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
+void AttendOnTiles(const TokenSetsJob& job, const knn::Selection* selection, char* scratch,
+                   int64_t begin, int64_t end) {
   if (job.arithmetic == Arithmetic::kFp32) {
-    AttendBlocksOnTiles<float>(job, scratch, begin, end);
+    AttendBlocksOnTiles<float>(job, selection, scratch, begin, end);
   } else {
-    AttendBlocksOnTiles<uint16_t>(job, scratch, begin, end);
+    AttendBlocksOnTiles<uint16_t>(job, selection, scratch, begin, end);
   }
 }
 
@@ -488,18 +544,25 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::attend {
 
-bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
+bool HasAmxTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
 
 bool TakesTiles(const TokenSetsJob& job) {
-  // What a thread reads again for each block stays in its second cache.
-  constexpr int64_t kMostScratch = 1400 << 10;
-  return (job.bias == nullptr || job.bias_key <= 1) && TilesLayout(job).bytes <= kMostScratch;
+  // What a thread reads again for each block stays in L2.
+  return (job.bias == nullptr || job.bias_key <= 1) && TilesLayout(job).bytes <= simd::kL2Scratch;
 }
 
 int64_t TilesScratchBytes(const TokenSetsJob& job) { return TilesLayout(job).bytes; }
+int64_t NearestTilesScratchBytes(const TokenSetsJob& job) {
+  return TilesLayout(job).bytes_of_nearest();
+}
 
 void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
-  N_AVX3::AttendOnTiles(job, scratch, begin, end);
+  N_AVX3::AttendOnTiles(job, nullptr, scratch, begin, end);
+}
+
+void AttendNearestOnTiles(const TokenSetsJob& job, const knn::Selection& selection, char* scratch,
+                          int64_t begin, int64_t end) {
+  N_AVX3::AttendOnTiles(job, &selection, scratch, begin, end);
 }
 
 }  // namespace fovea::kernels::attend

@@ -1,26 +1,34 @@
-// Softmax attention to all keys on AMX's tiles, as raw memory: bf16, and fp32 as sums of three bf16.
+// Softmax attention to all keys, or to the nearest ones, on AMX's tiles, as raw memory: bf16, and
+// fp32 as sums of three bf16. Values may have another number of channels than queries and keys.
 #pragma once
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/selection.h"
+#include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels::attend {
 
 // Whether this processor has what it takes. Asks the system for it the first time.
-bool HasTiles();
+bool HasAmxTiles();
 
-// Whether this file takes a call: one whose keys and values fit the second cache in its form, some
+// Whether this file takes a call: one whose keys and values fit L2 in its form, some
 // 1,500 of 64 channels in fp32 and 3,500 in bf16, and whose bias has the keys of a query one after
 // the other.
 bool TakesTiles(const TokenSetsJob& job);
 
-// Bytes of a thread's scratch, whole cache lines.
+// Bytes of a thread's scratch, whole cache lines: for AttendOnTiles, for AttendNearestOnTiles.
 int64_t TilesScratchBytes(const TokenSetsJob& job);
+int64_t NearestTilesScratchBytes(const TokenSetsJob& job);
 
 // Blocks of kTileRows queries that a head's are cut into.
-inline constexpr int64_t kTileRows = 32;
+inline constexpr int64_t kTileRows = simd::kSide;
 
 // Blocks [begin, end) of job.blocks a head, within simd::AmxTiles.
 void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end);
+
+// The same of the keys that `selection` selects of each row.
+void AttendNearestOnTiles(const TokenSetsJob& job, const knn::Selection& selection, char* scratch,
+                          int64_t begin, int64_t end);
 
 }  // namespace fovea::kernels::attend

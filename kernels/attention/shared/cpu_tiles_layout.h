@@ -3,20 +3,15 @@
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels::attend {
-inline constexpr int64_t kSide = 32;      // of a tile of products
-inline constexpr int64_t kRegister = 16;  // rows, and fp32 columns, of a register
-inline constexpr int64_t kStep = 32;      // of the depth
-inline constexpr int64_t kRegisterElements = kRegister * kStep;
-
-constexpr int64_t RoundUpTo(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-
-// Elements from row to row: an odd number of cache lines.
-constexpr int64_t OddLines(int64_t elements, int64_t element_bytes) {
-  const int64_t line = 64 / element_bytes;
-  return ((elements + line - 1) / line | 1) * line;
-}
+using simd::kRegister;
+using simd::kSide;
+using simd::kStep;
+using simd::OddLines;
+using simd::Plane;
+using simd::RoundUp;
 
 // Keys whose weights are made at a time.
 constexpr int64_t TilesChunk(int64_t parts) { return parts == 3 ? 128 : 64; }
@@ -25,18 +20,19 @@ constexpr int64_t TilesChunk(int64_t parts) { return parts == 3 ? 128 : 64; }
 struct TilesLayout {
   explicit TilesLayout(const TokenSetsJob& job)
       : parts(job.arithmetic == Arithmetic::kFp32 ? 3 : 1),
-        depth(RoundUpTo(job.dim, kStep)),
-        keys(RoundUpTo(job.keys, kStep)),
+        depth(RoundUp(job.dim, kStep)),
+        value_depth(RoundUp(job.value_dim, kStep)),
+        keys(RoundUp(job.keys, kStep)),
         query_stride(OddLines(depth, 2)),
         logits_stride(OddLines(keys, 4)),
         weights_stride(OddLines(TilesChunk(parts), 2)),
-        output_stride(OddLines(depth, 4)),
-        // Not a multiple of a page: storing one would seem to wait for another.
-        columns_plane(keys * depth + 96),
-        query_plane(kSide * query_stride + 96),
-        weights_plane(kSide * weights_stride + 96) {
-    key = Take(parts * columns_plane * 2);
-    value = Take(parts * columns_plane * 2);
+        output_stride(OddLines(value_depth, 4)),
+        key_plane(Plane(keys * depth)),
+        value_plane(Plane(keys * value_depth)),
+        query_plane(Plane(kSide * query_stride)),
+        weights_plane(Plane(kSide * weights_stride)) {
+    key = Take(parts * key_plane * 2);
+    value = Take(parts * value_plane * 2);
     query = Take(parts * query_plane * 2);
     logits = Take(kSide * logits_stride * 4);
     weights = Take(2 * parts * weights_plane * 2);
@@ -46,17 +42,20 @@ struct TilesLayout {
   }
 
   int64_t parts;
-  int64_t depth, keys;                                                 // as the tiles have them
+  int64_t depth, value_depth, keys;                                    // as the tiles have them
   int64_t query_stride, logits_stride, weights_stride, output_stride;  // elements
-  int64_t columns_plane, query_plane, weights_plane;
+  int64_t key_plane, value_plane, query_plane, weights_plane;
   // Bytes from the beginning.
   int64_t key, value, query, logits, weights, output, largest, sums;
   int64_t bytes = 0;
 
+  // Where keys are selected (cpu_tiles_nearest-inl.h): two vectors of each key, behind all else.
+  int64_t bytes_of_nearest() const { return bytes + 2 * keys * kRegister * 4; }
+
  private:
   int64_t Take(int64_t size) {
     const int64_t at = bytes;
-    bytes += RoundUpTo(size, 64);
+    bytes += RoundUp(size, 64);
     return at;
   }
 };

@@ -80,6 +80,7 @@ TokenSetsJob MakeTokenSetsJob(const at::Tensor& query, const at::Tensor& key,
   job.queries = query.size(2);
   job.keys = key.size(2);
   job.dim = query.size(3);
+  job.value_dim = value.size(3);
   job.scale = static_cast<float>(scale);
   job.block_width = BlockWidth(job.arithmetic);
   job.blocks = (job.queries + job.block_width - 1) / job.block_width;

@@ -28,9 +28,10 @@ struct TokenSetsJob {
   Arithmetic arithmetic;
   Rows query, key, value, output;  // only output is written
   const float* bias;               // null: none
-  bool bias_hides;                 // what has -inf there is not seen, even if it is NaN: cpu_tiles.h
+  bool bias_hides;  // what has -inf there is not seen, even if it is NaN: cpu_tiles.h
   int64_t bias_batch, bias_head, bias_query, bias_key;
   int64_t heads, queries, keys, dim;
+  int64_t value_dim;  // of values and output: dim, but on tiles (cpu_tiles.h)
   float scale;
   int64_t block_width;  // rows a block may have
   int64_t blocks;       // into which a head's rows are cut

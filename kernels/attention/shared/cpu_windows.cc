@@ -2,15 +2,17 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <string>
 
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/asked_once.h"
+#include "kernels/choice/questions.h"
 #include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/threads.h"
@@ -33,19 +35,16 @@ TokenSetsJob TilesJob(Arithmetic arithmetic, int64_t tokens, int64_t dim) {
   job.arithmetic = arithmetic;
   job.heads = 1;
   job.queries = job.keys = tokens;
-  job.dim = dim;
+  job.dim = job.value_dim = dim;
   job.block_width = kTileRows;
   job.blocks = (tokens + kTileRows - 1) / kTileRows;
   return job;
 }
 
-// Sides of the windows of the calls that a question stands for: up to so many tokens, the last also
-// for more.
-constexpr std::array<int64_t, 2> kSidesOfQuestions = {8, 16};
 constexpr WindowsWay kWays[] = {WindowsWay::kPanels, WindowsWay::kTiles};
 
 // The place of the faster one.
-size_t Ask(c10::ScalarType type, int64_t side) {
+size_t Ask(const std::string& question, c10::ScalarType type, int64_t side) {
   constexpr int64_t kHeads = 3, kDim = 32, kWindows = 2;  // along an axis
   const UncountedMemory uncounted;
   at::Tensor qkv, output;  // made where they are measured
@@ -53,9 +52,9 @@ size_t Ask(c10::ScalarType type, int64_t side) {
   const auto run = [&](WindowsWay way) {
     if (!qkv.defined()) {
       const int64_t map = kWindows * side;
-      // No generator's: a program's own are drawn as if nothing had been measured.
-      qkv = at::arange(map * map * 3 * kHeads * kDim, at::kFloat).mul(78.233).sin();
-      qkv = qkv.view({1, map, map, 3, kHeads, kDim}).permute({3, 0, 4, 1, 2, 5}).to(type);
+      qkv = TypicalNumbers({1, map, map, 3, kHeads, kDim}, at::kFloat)
+                .permute({3, 0, 4, 1, 2, 5})
+                .to(type);
       output = at::empty_like(qkv[0]);
       bias = at::zeros({kHeads, side * side, side * side});
     }
@@ -66,9 +65,7 @@ size_t Ask(c10::ScalarType type, int64_t side) {
       {"panels", [&] { run(WindowsWay::kPanels); }},
       {"tiles", [&] { run(WindowsWay::kTiles); }},
   };
-  return Fastest(
-      c10::str("window_attention_", type == at::kFloat ? "fp32" : "bf16", "_n", side * side),
-      candidates);
+  return Fastest(question, candidates);
 }
 
 // The workspace of the largest of the jobs.
@@ -166,15 +163,10 @@ std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor
 
 WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim) {
   const Arithmetic arithmetic = type == at::kFloat ? Arithmetic::kFp32 : Arithmetic::kWidenedBf16;
-  if (!HasTiles() || !TakesTiles(TilesJob(arithmetic, tokens, dim))) return WindowsWay::kPanels;
-  size_t question = 0;
-  while (question + 1 < kSidesOfQuestions.size() &&
-         tokens > kSidesOfQuestions[question] * kSidesOfQuestions[question]) {
-    ++question;
-  }
-  static AskedOnce<kSidesOfQuestions.size()> of_fp32, of_bf16;
-  return kWays[(type == at::kFloat ? of_fp32 : of_bf16).Answer(question, [&] {
-    return Ask(type, kSidesOfQuestions[question]);
+  if (!HasAmxTiles() || !TakesTiles(TilesJob(arithmetic, tokens, dim))) return WindowsWay::kPanels;
+  static QuestionsBySize<2> questions("window_attention", {8 * 8, 16 * 16});
+  return kWays[questions.Answer(type, tokens, [&](const std::string& question, int64_t size) {
+    return Ask(question, type, std::lround(std::sqrt(size)));
   })];
 }
 

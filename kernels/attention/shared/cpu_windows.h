@@ -45,7 +45,7 @@ enum class Outcome {
 // How windows are attended.
 enum class WindowsWay {
   kPanels,
-  kTiles,  // where HasTiles(): what is kWritten and sees itself
+  kTiles,  // where HasAmxTiles(): what is kWritten and sees itself
 };
 
 // The windows of some heads, in one call.
@@ -93,8 +93,7 @@ struct WindowsScratch {
 
 // The faster one for tensors of this type and windows of so many tokens, of `dim` channels a head
 // (kernels/choice, the questions "window_attention_fp32_n64", "_n256" and those of bf16: "panels"
-// or "tiles"); panels for what tiles do not take. Each is asked once, but under FOVEA_CHOOSE in
-// every call.
+// or "tiles"); panels for what tiles do not take. Each is asked once (kernels/choice/asked_once.h).
 WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim);
 
 // Heads [first_head, first_head + heads) of the maps. `bias`: BiasFor of that way. The tensors must

@@ -42,10 +42,8 @@ class KeyConvolution final : public Layer {
 
   void Prepare(const Placement& placement) override {
     Layer::Prepare(placement);
-    // The kernel for CUDA reads each tap's weights side by side.
-    if (placement.device.is_cuda()) {
-      weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
-    }
+    // The kernels read each tap's weights side by side.
+    weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
   }
 
  private:

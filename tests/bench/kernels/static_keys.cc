@@ -50,8 +50,10 @@ Contest::Sides Convolutions(int64_t batch, at::ScalarType type, at::MemoryFormat
   const at::Tensor query = t[0], value = t[2];
   const at::Tensor weight = (at::randn({kHeads * kTokens, kDim, 3, 3}) * 0.05).to(type);
   const at::Tensor peers_weight = weight.contiguous(layout);
+  // As a prepared model has them.
+  const at::Tensor our_weight = weight.contiguous(at::MemoryFormat::ChannelsLast);
   return {[=] {
-            return kernels::ConvStaticKeyAttention(query, value, {kSide, kSide}, weight);
+            return kernels::ConvStaticKeyAttention(query, value, {kSide, kSide}, our_weight);
           },
           [=] {
             const at::Tensor map = query.transpose(1, 2)

@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -72,7 +71,8 @@ def test_a_missing_library_says_what_to_do() -> None:
 @pytest.mark.parametrize("command", [["fovea", "kernels"], ["fovea-kernels"]], ids=str)
 def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     program = [str(BUILD / "bin" / command[0]), *command[1:]]
-    rows = json.loads(subprocess.check_output([*program, "--json"]))
+    told = json.loads(subprocess.check_output([*program, "--json"]))
+    rows = told["operators"]
     composites = {
         name
         for name in ops.__all__
@@ -97,17 +97,22 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     assert table[0].split() == [
         "operator", "device", "type", "runs", "here", "instructions", "note",
     ]  # fmt: skip
-    blank, *choices = table[1 + len(rows) :]
+    blank, *lines = table[1 + len(rows) :]
     assert blank == ""
-    linear = [line for line in choices if line.startswith("linear layers")]
-    for line, precision in zip(linear, ("fp32", "bf16", "int8"), strict=True):
-        assert line.startswith(f"linear layers on the cpu in {precision}: ")
-    # Questions that this machine was asked before.
-    asked = [line.split(": ") for line in choices[len(linear) :]]
-    assert all(
-        re.fullmatch(r"\w+ \((measured|remembered|alone|forced)\)", answer)
-        for _, answer in asked
+    # Linear layers, and questions that this machine was asked before.
+    choices = told["choices"]
+    assert lines == [f"{c['question']}: {c['answer']} ({c['how']})" for c in choices]
+    answers = {c["question"]: c["answer"] for c in choices}
+    assert {"linear_fp32", "linear_int8"} <= answers.keys()
+    assert {c["how"] for c in choices} <= {
+        "measured", "measured while busy", "remembered", "alone", "forced",
+    }  # fmt: skip
+    # What is printed may be forced.
+    forced = ",".join(f"{question}={answer}" for question, answer in answers.items())
+    again = subprocess.check_output(
+        [*program, "--json"], env={**os.environ, "FOVEA_CHOOSE": forced}
     )
+    assert json.loads(again)["choices"] == [{**c, "how": "forced"} for c in choices]
 
 
 def test_a_wrong_option_is_refused() -> None:

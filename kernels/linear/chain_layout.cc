@@ -1,0 +1,161 @@
+#include "kernels/linear/chain_layout.h"
+
+#include <algorithm>
+
+#include "kernels/linear/cpu_amx.h"
+#include "kernels/linear/cpu_int8.h"
+
+namespace fovea::kernels {
+namespace {
+
+using simd::OddLines;
+using simd::RoundUp;
+
+constexpr int64_t kMostTileRows = 256;
+// Tiles of fewer rows than this have their wide middle computed in parts of so many columns.
+constexpr int64_t kFewRows = 160;
+constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
+// Weights that are larger are fetched anew by each thread for each tile.
+constexpr int64_t kCachedBytes = 1 << 20;
+// Of so many rows it takes longer to fetch such weights than to multiply by them.
+constexpr int64_t kRowsOfColumns = 160;
+constexpr int64_t kScaleBytes = 4;  // of a row of integers
+
+}  // namespace
+
+ChainLayout::ChainLayout(std::span<const LinearStep> steps, bool bf16, int64_t rows,
+                         int64_t threads)
+    : steps_(steps),
+      kind_(steps.front().matrix->products()),
+      int8_(kind_ == Products::kInt8),
+      amx_(steps.front().matrix->packed_for_amx()),
+      element_(bf16 ? 2 : 4),
+      rows_(rows) {
+  int64_t weights = 0;
+  for (const LinearStep& step : steps) weights += step.matrix->bytes();
+  by_columns_ =
+      threads > 1 && (rows <= kRowsStep || (rows <= kRowsOfColumns && weights > kCachedBytes));
+  if (by_columns_) {
+    PlaceSharedRows();
+    return;
+  }
+  PlaceRows();
+  if (amx_ && !int8_ && tile_rows_ < std::min(kFewRows, RoundUp(rows, kRowsStep))) {
+    middle_columns_ = kMiddleColumns;
+    PlaceRows();
+  }
+}
+
+bool ChainLayout::IsPair(size_t i) const {
+  return i + 1 < steps_.size() && steps_[i].residual == Residual::kNone &&
+         steps_[i + 1].norm == nullptr && steps_[i].matrix->out() % PackedMatrix::kBlock == 0 &&
+         steps_[i + 1].matrix->in() == steps_[i + 1].matrix->depth();
+}
+
+bool ChainLayout::LeavesInt8(size_t i) const {
+  return int8_ && IsPair(i) && steps_[i + 1].matrix->inverse_input_scales() != nullptr;
+}
+
+int64_t ChainLayout::MiddleColumns(size_t i) const {
+  return std::min(middle_columns_, steps_[i].matrix->out());
+}
+
+bool ChainLayout::IsDeep(const PackedMatrix& matrix) const {
+  return kind_ == Products::kBf16Parts && matrix.depth() > kMostDepth;
+}
+
+int64_t ChainLayout::OperandStride(const PackedMatrix& matrix) const {
+  if (int8_) return OddLines(matrix.depth(), 1);
+  return OddLines(matrix.depth(), kind_ == Products::kFp32 ? 4 : 2);
+}
+
+int64_t ChainLayout::OperandBytes(const PackedMatrix& matrix) const {
+  if (kind_ == Products::kBf16Parts) return OperandStride(matrix) * 6;  // three parts
+  if (int8_) return OperandStride(matrix) + kScaleBytes;
+  return OperandStride(matrix) * element_;
+}
+
+int64_t ChainLayout::MiddleBytes(size_t i, int64_t columns) const {
+  if (LeavesInt8(i)) return OddLines(columns, 1) + kScaleBytes;
+  if (int8_) return OddLines(columns, element_) * element_ + kScaleBytes;
+  if (kind_ == Products::kBf16Parts) return OddLines(columns, 2) * 6;
+  return OddLines(columns, element_) * element_;
+}
+
+// Of what is multiplied before it becomes rows, and of what lies there before.
+int64_t ChainLayout::ProductsBytes() const {
+  if (int8_ && amx_) return rows::kAmxInt8Scratch * 4;
+  if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
+  int64_t depth = 0, normalised = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const PackedMatrix& matrix = *steps_[i].matrix;
+    const bool deep = by_columns_ && !IsPair(i) && IsDeep(matrix);
+    depth = std::max(depth, deep ? kMostDepth : matrix.depth());
+    normalised = std::max(normalised, kRowsStep * OddLines(matrix.in(), 4) * 4);
+    if (by_columns_ || !IsPair(i)) continue;
+    // The second of a pair, of which a part of the depth may be multiplied at a time.
+    depth = std::max(depth, DividesMiddle(i) ? MiddleColumns(i) : steps_[i + 1].matrix->depth());
+    ++i;
+  }
+  const int64_t bytes = rows::AmxScratch(kind_, depth) * 4;
+  return kind_ == Products::kBf16Parts ? std::max(bytes, normalised) : bytes;
+}
+
+void ChainLayout::PlaceRows() {
+  struct Place {
+    int64_t* at;
+    int64_t row_bytes;
+  };
+  std::vector<Place> places;
+  results_.assign(steps_.size(), 0);
+  int64_t operand = 0, middle = 0, sums = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const PackedMatrix& matrix = *steps_[i].matrix;
+    operand = std::max(operand, OperandBytes(matrix));
+    if (IsPair(i)) {
+      middle = std::max(middle, MiddleBytes(i, MiddleColumns(i)));
+      ++i;
+      if (DividesMiddle(i - 1)) sums = std::max(sums, OddLines(steps_[i].matrix->out(), 4) * 4);
+    }
+    const int64_t result = OddLines(steps_[i].matrix->out(), element_) * element_;
+    if (i + 1 < steps_.size()) places.push_back({&results_[i], result});
+  }
+  places.push_back({&operand_, operand});
+  places.push_back({&middle_, middle});
+  places.push_back({&sums_, sums});
+  int64_t row_bytes = 0;
+  for (const Place& place : places) row_bytes += place.row_bytes;
+  const int64_t most = std::min(kMostTileRows, (kChainScratch - ProductsBytes()) / row_bytes);
+  tile_rows_ =
+      std::min(std::max(kRowsStep, most / kRowsStep * kRowsStep), RoundUp(rows_, kRowsStep));
+  bytes_ = 0;
+  for (const Place& place : places) {
+    *place.at = bytes_;
+    bytes_ += RoundUp(tile_rows_ * place.row_bytes, 64);
+  }
+  products_ = bytes_;
+  bytes_ += ProductsBytes();
+}
+
+void ChainLayout::PlaceSharedRows() {
+  tile_rows_ = RoundUp(rows_, kRowsStep);
+  results_.assign(steps_.size(), 0);
+  int64_t operand = 0, sums = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const PackedMatrix& matrix = *steps_[i].matrix;
+    operand = std::max(operand, OperandBytes(matrix));
+    if (IsDeep(matrix)) {
+      sums = std::max(sums, OddLines(matrix.blocks() * PackedMatrix::kBlock, 4) * 4);
+    }
+    if (i + 1 == steps_.size()) break;
+    results_[i] = shared_bytes_;
+    const int64_t row_bytes =
+        IsPair(i) ? MiddleBytes(i, matrix.out()) : OddLines(matrix.out(), element_) * element_;
+    shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
+  }
+  sums_ = RoundUp(tile_rows_ * operand, 64);
+  products_ = sums_ + RoundUp(tile_rows_ * sums, 64);
+  bytes_ = products_ + ProductsBytes();
+}
+
+}  // namespace fovea::kernels

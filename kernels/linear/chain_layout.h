@@ -1,0 +1,80 @@
+// Where what a chain (linear_chain.h) needs lies in its memory, and which of its ways it goes: of
+// its steps' shapes alone.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernels/linear/linear_chain.h"
+#include "kernels/linear/packed_matrix.h"
+#include "kernels/simd/amx_layout.h"
+
+namespace fovea::kernels {
+
+// Rows are multiplied in multiples of a register's of AMX.
+inline constexpr int64_t kRowsStep = simd::kRegister;
+// So many at a time with a block of columns, where oneDNN multiplies: their products then lie in
+// L1.
+inline constexpr int64_t kProductRows = 128;
+// Layers that are deeper are multiplied some of the depth at a time where threads share columns and
+// multiply in parts: those of 32 columns, twice, and the rows' would leave L2.
+inline constexpr int64_t kMostDepth = 1024;
+
+// Immutable. Does not outlive the steps.
+class ChainLayout {
+ public:
+  // Of `rows` rows, at least one, in bf16 or fp32, on so many threads.
+  ChainLayout(std::span<const LinearStep> steps, bool bf16, int64_t rows, int64_t threads);
+
+  // All threads take one step after the other, each with some of the columns; what lies between two
+  // is shared. Otherwise a thread takes a tile of rows through all steps.
+  bool by_columns() const { return by_columns_; }
+  int64_t tile_rows() const { return tile_rows_; }  // at most; a multiple of kRowsStep
+
+  // Bytes: of what threads share, and then of each thread's scratch.
+  int64_t shared_bytes() const { return shared_bytes_; }
+  int64_t thread_bytes() const { return bytes_; }
+  // Where parts begin: what the step i leaves for the next, of what is shared where by_columns();
+  // the others of a thread's scratch.
+  int64_t result(size_t i) const { return results_[i]; }
+  int64_t operand() const { return operand_; }
+  int64_t middle() const { return middle_; }  // what a pair's first step leaves; not by_columns()
+  int64_t sums() const { return sums_; }      // fp32, of what is multiplied a part at a time
+  int64_t products() const { return products_; }  // before they become rows; the parts of weights
+
+  // Elements from row to row of what a step multiplies by this matrix.
+  int64_t OperandStride(const PackedMatrix& matrix) const;
+
+  // Whether the steps i and i + 1 have nothing but an activation between them.
+  bool IsPair(size_t i) const;
+  // Whether the step i leaves the integers that step i + 1 multiplies.
+  bool LeavesInt8(size_t i) const;
+  // Of a pair's first step i, the columns that are computed at a time; whether those are not all.
+  int64_t MiddleColumns(size_t i) const;
+  bool DividesMiddle(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
+  // Whether a step's products are summed up some of the depth at a time, by columns.
+  bool IsDeep(const PackedMatrix& matrix) const;
+
+ private:
+  void PlaceRows();
+  void PlaceSharedRows();
+  int64_t ProductsBytes() const;
+  // Of a row: of an operand, and of what the step i leaves for the one after it.
+  int64_t OperandBytes(const PackedMatrix& matrix) const;
+  int64_t MiddleBytes(size_t i, int64_t columns) const;
+
+  const std::span<const LinearStep> steps_;
+  const Products kind_;
+  const bool int8_, amx_;
+  const int64_t element_;  // bytes, of rows as they come and go
+  const int64_t rows_;
+  bool by_columns_ = false;
+  int64_t middle_columns_ = std::numeric_limits<int64_t>::max();
+  int64_t tile_rows_ = 0;
+  int64_t shared_bytes_ = 0, bytes_ = 0;
+  std::vector<int64_t> results_;
+  int64_t operand_ = 0, middle_ = 0, sums_ = 0, products_ = 0;
+};
+
+}  // namespace fovea::kernels
