@@ -70,7 +70,9 @@ TEST(InputScalesTest, ScalesGoToTheFileAndBack) {
   for (const CalibratedLayer& layer : layers) {
     const auto& linear = dynamic_cast<const Linear&>(*modules[layer.name]);
     ASSERT_EQ(linear.input_scales().defined(), layer.scales.defined());
-    if (layer.scales.defined()) EXPECT_TRUE(at::equal(linear.input_scales(), layer.scales));
+    if (layer.scales.defined()) {
+      EXPECT_TRUE(at::equal(linear.input_scales(), layer.scales));
+    }
   }
   // What is not INT8 has no use for them.
   ForwardContext context;
