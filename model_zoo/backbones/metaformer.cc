@@ -134,9 +134,7 @@ class Scale final : public Layer {
   const at::Tensor& scale() const { return scale_; }
 
   // On the CPU in fp32.
-  void Prepare(const Placement& placement) override {
-    Layer::Prepare(InFp32OnCpu(placement));
-  }
+  void Prepare(const Placement& placement) override { Layer::Prepare(InFp32OnCpu(placement)); }
 
  private:
   at::Tensor scale_;

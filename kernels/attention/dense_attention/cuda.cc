@@ -40,8 +40,8 @@ double SecondsOnTheDevice(const std::function<void()>& run) {
 
 uint64_t RoundedUp(int64_t size) { return std::bit_ceil(static_cast<uint64_t>(size)); }
 
-// One for sizes that are alike: head dimension, tokens, and heads of all images together, of which a
-// batch of one leaves most of the device idle.
+// One for sizes that are alike: head dimension, tokens, and heads of all images together, of which
+// a batch of one leaves most of the device idle.
 std::string QuestionOf(const DenseAttentionInputs& in) {
   return c10::str("dense_attention_", TypeName(in.query.scalar_type()), "_d",
                   RoundedUp(in.query.size(3)), "_n", RoundedUp(in.key.size(2)), "_h",

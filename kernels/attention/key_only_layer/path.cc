@@ -45,8 +45,8 @@ KeyOnlyLayerInputs TypicalInputs(const KeyOnlyLayerShape& shape) {
   const auto bias = [&] { return TypicalNumbers({channels}, options); };
   KeyOnlyLayerInputs in{
       TypicalNumbers({1, TokensOf(shape), channels}, options),
-      {weight(), bias(), weight(), bias(), TypicalNumbers({heads, channels / heads}, options), weight(),
-       bias(), weight(), bias()},
+      {weight(), bias(), weight(), bias(), TypicalNumbers({heads, channels / heads}, options),
+       weight(), bias(), weight(), bias()},
       1 / std::sqrt(static_cast<double>(channels / heads)),
       std::nullopt};
   if (shape.prepared) in.folded = Fold(in.weights);

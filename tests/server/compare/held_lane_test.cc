@@ -79,9 +79,9 @@ TEST_F(HeldLaneTest, NothingOfAModelRunsMeanwhile) {
 // As on a machine with GPUs, which have a scheduler of their own.
 TEST_F(HeldLaneTest, ALaneInsideAnotherIsHeldWithIt) {
   const auto inner_scheduler = *Scheduler::Create({.device_threads = 1}, SteadyClock());
-  lane_ = *HeldLane::Create(
-      {.device_threads = kThreads}, *scheduler_, SteadyClock(),
-      *HeldLane::Create({.device_threads = 1}, *inner_scheduler, SteadyClock()));
+  lane_ =
+      *HeldLane::Create({.device_threads = kThreads}, *scheduler_, SteadyClock(),
+                        *HeldLane::Create({.device_threads = 1}, *inner_scheduler, SteadyClock()));
   const auto is_free = [](Scheduler& scheduler) {
     return scheduler.AwaitIdle(SteadyClock().Now() + 20 * kMillisecond);
   };

@@ -136,9 +136,9 @@ int LargestDifference(const std::vector<uint8_t>& left, const std::vector<uint8_
   return largest;
 }
 
-// An inverse transform of fewer terms leaves a ramp a ramp, and so does the filter after it. In both
-// ways values are rounded three times (transform, rows, columns), to half a level each. And the
-// last block goes on flat where the file ends: its pixels are 4 wrong on average, of 255 / 203
+// An inverse transform of fewer terms leaves a ramp a ramp, and so does the filter after it. In
+// both ways values are rounded three times (transform, rows, columns), to half a level each. And
+// the last block goes on flat where the file ends: its pixels are 4 wrong on average, of 255 / 203
 // levels each, and the last output takes less than a fifth of them.
 constexpr int kRampBound = 3 + 1;
 
@@ -158,7 +158,7 @@ TEST_F(Preprocess, FastDecodeSeesTheSamePictureHoweverTheCameraWasHeld) {
       const ImageTransform transform = transform_;
       spec.fast_decode = true;
       ASSERT_TRUE(Run(file, spec).ok());
-  EXPECT_LE(LargestDifference(out_, exact), kRampBound) << orientation;
+      EXPECT_LE(LargestDifference(out_, exact), kRampBound) << orientation;
       EXPECT_NE(out_, exact) << "it was decoded whole";
       // Boxes are taken back to the caller's picture, not to what was decoded.
       EXPECT_EQ(transform_, transform) << orientation;
