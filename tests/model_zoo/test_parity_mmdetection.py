@@ -19,6 +19,8 @@ from weights_like_trained import perturbed, settled
 CLASSES = 6
 # The second is not a multiple of the coarsest strides: maps are rounded up. Its picture is smaller than the input.
 SIZES = [(128, 160), (120, 152)]
+# What strides divide is the easier one.
+TRIED = [pytest.param(SIZES[0], marks=pytest.mark.full), SIZES[1]]
 SHAPES = [[(128, 160), (128, 160)], [(120, 152), (90, 110)]]
 MAPS = {"retinanet": 3, "mask_rcnn": 4, "cascade_mask_rcnn": 4}
 CHANNELS = [256, 512, 1024, 2048]
@@ -142,7 +144,7 @@ def detectors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Detector]:
     return {head: Detector(head, folder) for head in MAPS}
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 @pytest.mark.parametrize("head", MAPS)
 def test_pyramids_and_what_is_said_of_their_places(
     head: str, size: tuple[int, int], detectors: dict[str, Detector]
@@ -169,7 +171,7 @@ def test_pyramids_and_what_is_said_of_their_places(
                 assert distance(ours, expected.flatten(1)) <= 1e-4 + rounding
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 @pytest.mark.parametrize("head", ["mask_rcnn", "cascade_mask_rcnn"])
 def test_each_stage_says_the_same_of_the_same_boxes(
     head: str, size: tuple[int, int], detectors: dict[str, Detector]
@@ -199,7 +201,7 @@ def test_each_stage_says_the_same_of_the_same_boxes(
         boxes = [found[f"{name}.moved{image}"] for image in range(2)]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 @pytest.mark.parametrize("head", ["mask_rcnn", "cascade_mask_rcnn"])
 def test_proposals_are_the_references(
     head: str, size: tuple[int, int], detectors: dict[str, Detector]
