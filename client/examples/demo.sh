@@ -58,8 +58,9 @@ task=${task:-CLASSIFICATION}
 say "Starting fovea-server"
 "$build/bin/fovea-server" --model-repository "$repository" --grpc-port 0 --http-port 0 --metrics-port 0 --enable-experiments > "$work/server.log" 2>&1 &
 server=$!
-for _ in $(seq 1200); do
-  if grep -q 'ready: ' "$work/server.log"; then break; fi
+is_ready() { grep -q 'ready: ' "$work/server.log"; }
+for _ in $(seq 6000); do # ten minutes: a busy machine loads the models slowly
+  if is_ready; then break; fi
   if ! kill -0 "$server" 2> /dev/null; then
     cat "$work/server.log" >&2
     server=
@@ -67,6 +68,11 @@ for _ in $(seq 1200); do
   fi
   sleep 0.1
 done
+if ! is_ready; then
+  cat "$work/server.log" >&2
+  echo "the server has not loaded its models in ten minutes" >&2
+  exit 1
+fi
 address=$(sed -n 's/.*listening: grpc=\([^ ]*\).*/\1/p' "$work/server.log")
 fovea() { "$build/bin/fovea" --server "$address" "$@"; }
 echo "listening on $address"
