@@ -15,9 +15,9 @@ preset=${PRESET:-release}
 [ -z "$full" ] || export FOVEA_ALL_PAIRS=1
 
 unit_tests() { ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" -L unit; }
-# Each file in one process, as files share servers.
+# Each file in one process, as files share servers; one more than processors, as they wait for servers a quarter of the time.
 python_tests() {
-  FOVEA_BUILD=build/$preset .venv/bin/python -m pytest -q tests -p no:cacheprovider -n "$(nproc)" --dist loadfile \
+  FOVEA_BUILD=build/$preset .venv/bin/python -m pytest -q tests -p no:cacheprovider -n $(($(nproc) + 1)) --dist loadfile \
     ${full:+--full}
 }
 
