@@ -14,10 +14,10 @@
 #include "kernels/attention/conv_static_key_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_tiles_calls.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
-#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/threads.h"
 
@@ -215,7 +215,6 @@ constexpr ConvStaticKeyWay kWays[] = {ConvStaticKeyWay::kPanels, ConvStaticKeyWa
 // The place of the faster one.
 size_t Ask(const std::string& question, c10::ScalarType type) {
   constexpr int64_t kHeads = 2, kSide = 16, kTokens = kSide * kSide, kDim = 32;
-  const UncountedMemory uncounted;
   std::optional<ConvStaticKeyAttentionInputs> in;  // made where they are measured
   at::Tensor output;
   const auto run = [&](ConvStaticKeyWay way) {
@@ -233,11 +232,7 @@ size_t Ask(const std::string& question, c10::ScalarType type) {
     }
     ConvStaticKeyAttentionCpu(*in, output, way);
   };
-  const Candidate candidates[] = {
-      {"panels", [&] { run(ConvStaticKeyWay::kPanels); }},
-      {"tiles", [&] { run(ConvStaticKeyWay::kTiles); }},
-  };
-  return Fastest(question, candidates);
+  return attend::FasterOfPanelsAndTiles<ConvStaticKeyWay>(question, run);
 }
 
 }  // namespace

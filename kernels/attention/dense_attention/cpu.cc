@@ -11,10 +11,10 @@
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_tiles_calls.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
-#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
@@ -62,16 +62,8 @@ void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
   }
 }
 
-void AttendTiles(attend::TokenSetsJob job, int64_t batch) {
-  job.block_width = attend::kTileRows;
-  job.blocks = (job.queries + job.block_width - 1) / job.block_width;
-  const int64_t bytes = attend::TilesScratchBytes(job);
-  const at::Tensor memory = at::empty({ThreadCount(), bytes}, at::kByte);
-  char* const scratch = static_cast<char*>(memory.mutable_data_ptr());
-  at::parallel_for(0, batch * job.heads * job.blocks, 1, [&](int64_t begin, int64_t end) {
-    const simd::AmxTiles tiles;
-    attend::AttendOnTiles(job, scratch + at::get_thread_num() * bytes, begin, end);
-  });
+void AttendTiles(const attend::TokenSetsJob& job, int64_t batch) {
+  attend::ForTiles(job, batch, attend::TilesScratchBytes(job), attend::AttendOnTiles);
 }
 
 constexpr DenseAttentionWay kWays[] = {DenseAttentionWay::kPanels, DenseAttentionWay::kTiles};
@@ -79,7 +71,6 @@ constexpr DenseAttentionWay kWays[] = {DenseAttentionWay::kPanels, DenseAttentio
 // The place of the faster one.
 size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
   constexpr int64_t kHeads = 2, kDim = 64;
-  const UncountedMemory uncounted;
   at::Tensor qkv, output;  // made where they are measured
   const auto run = [&](DenseAttentionWay way) {
     if (!qkv.defined()) {
@@ -88,11 +79,7 @@ size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
     }
     DenseAttentionCpu({qkv[0], qkv[1], qkv[2], 0.125, std::nullopt}, output, way);
   };
-  const Candidate candidates[] = {
-      {"panels", [&] { run(DenseAttentionWay::kPanels); }},
-      {"tiles", [&] { run(DenseAttentionWay::kTiles); }},
-  };
-  return Fastest(question, candidates);
+  return attend::FasterOfPanelsAndTiles<DenseAttentionWay>(question, run);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The CPU implementation, outermost; cpu_blocks.cc and shared/cpu_tiles.cc have the algorithms.
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
 #include <string>
@@ -8,13 +7,11 @@
 #include "kernels/attention/knn_attention/cpu_blocks.h"
 #include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_tiles_calls.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/attention/shared/selection.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
-#include "kernels/memory/memory_ledger.h"
-#include "kernels/simd/amx.h"
-#include "kernels/threads.h"
 
 namespace fovea::kernels {
 namespace {
@@ -24,7 +21,6 @@ constexpr KnnAttentionWay kWays[] = {KnnAttentionWay::kPanels, KnnAttentionWay::
 // The place of the faster one.
 size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
   constexpr int64_t kHeads = 2, kDim = 64;
-  const UncountedMemory uncounted;
   at::Tensor qkv, output;  // made where they are measured
   const auto run = [&](KnnAttentionWay way) {
     if (!qkv.defined()) {
@@ -33,24 +29,15 @@ size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
     }
     KnnAttentionCpu({qkv[0], qkv[1], qkv[2], (keys + 1) / 2, 0.125, std::nullopt}, output, way);
   };
-  const Candidate candidates[] = {
-      {"panels", [&] { run(KnnAttentionWay::kPanels); }},
-      {"tiles", [&] { run(KnnAttentionWay::kTiles); }},
-  };
-  return Fastest(question, candidates);
+  return attend::FasterOfPanelsAndTiles<KnnAttentionWay>(question, run);
 }
 
-void AttendTiles(attend::TokenSetsJob job, const knn::Selection& selection, int64_t batch) {
-  job.block_width = attend::kTileRows;
-  job.blocks = (job.queries + job.block_width - 1) / job.block_width;
-  const int64_t bytes = attend::NearestTilesScratchBytes(job);
-  const at::Tensor memory = at::empty({ThreadCount(), bytes}, at::kByte);
-  char* const scratch = static_cast<char*>(memory.mutable_data_ptr());
-  at::parallel_for(0, batch * job.heads * job.blocks, 1, [&](int64_t begin, int64_t end) {
-    const simd::AmxTiles tiles;
-    attend::AttendNearestOnTiles(job, selection, scratch + at::get_thread_num() * bytes, begin,
-                                 end);
-  });
+void AttendTiles(const attend::TokenSetsJob& tiled, const knn::Selection& selection,
+                 int64_t batch) {
+  attend::ForTiles(tiled, batch, attend::NearestTilesScratchBytes(tiled),
+                   [&](const attend::TokenSetsJob& job, char* scratch, int64_t begin, int64_t end) {
+                     attend::AttendNearestOnTiles(job, selection, scratch, begin, end);
+                   });
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_tiles_calls.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
-#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/threads.h"
 
@@ -46,8 +46,7 @@ constexpr WindowsWay kWays[] = {WindowsWay::kPanels, WindowsWay::kTiles};
 // The place of the faster one.
 size_t Ask(const std::string& question, c10::ScalarType type, int64_t side) {
   constexpr int64_t kHeads = 3, kDim = 32, kWindows = 2;  // along an axis
-  const UncountedMemory uncounted;
-  at::Tensor qkv, output;  // made where they are measured
+  at::Tensor qkv, output;                                 // made where they are measured
   std::optional<at::Tensor> bias;
   const auto run = [&](WindowsWay way) {
     if (!qkv.defined()) {
@@ -61,11 +60,7 @@ size_t Ask(const std::string& question, c10::ScalarType type, int64_t side) {
     AttendWindows({MakeWindowsJob(way, qkv[0], qkv[1], qkv[2], output, 0, kHeads, {side, side},
                                   {0, 0}, 0.125, BiasFor(way, bias))});
   };
-  const Candidate candidates[] = {
-      {"panels", [&] { run(WindowsWay::kPanels); }},
-      {"tiles", [&] { run(WindowsWay::kTiles); }},
-  };
-  return Fastest(question, candidates);
+  return FasterOfPanelsAndTiles<WindowsWay>(question, run);
 }
 
 // The workspace of the largest of the jobs.
