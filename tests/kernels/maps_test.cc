@@ -57,6 +57,7 @@ TEST_P(MapsNumbersTest, TilesTakeWindowsOfModels) {
   for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{49, 32}, {64, 24}, {196, 32}}) {
     EXPECT_EQ(attend::FastestWindowsWay(type(), tokens, dim), attend::WindowsWay::kTiles) << tokens;
   }
+  EXPECT_EQ(attend::FastestWindowsWay(type(), 49, 16), attend::WindowsWay::kPanels);
 }
 
 TEST_P(MapsNumbersTest, ForcedWaysOfWindowsRoundDifferently) {
