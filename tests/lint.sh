@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Environment variables, includes, rows of docs/faults.md, ruff, mypy, formatting, thread-safety annotations, clang-tidy of the
-# torch-free parts: tests/lint.sh BUILD. `tests/lint.sh --quick`: the first four alone, which need no build and take seconds.
+# Environment variables, conflict markers, includes, rows of docs/faults.md, ruff, mypy, formatting, thread-safety annotations, clang-tidy of the
+# torch-free parts: tests/lint.sh BUILD. `tests/lint.sh --quick`: the first five alone, which need no build and take seconds.
 # Exits 1 on any finding.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,9 @@ environment_readers='client/cpp/cli/app.cc client/cpp/cli/companion.cc client/cp
   server/lifecycle/config_file.cc server/lifecycle/openmp_spinning.cc
   server/lifecycle/service_manager.cc tests/'
 if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s ' $environment_readers); then failed=1; fi
+
+step "conflict markers"
+if git grep -nE '^(<<<<<<<|>>>>>>>) '; then failed=1; fi
 
 step "includes"
 .venv/bin/python tests/include_edges.py || failed=1
