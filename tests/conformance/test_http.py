@@ -325,10 +325,10 @@ def test_answers_are_compressed_for_who_accepts_it(
 
 
 def test_pages_of_an_allowed_origin_may_ask(
-    start_server, repository: pathlib.Path
+    start_server, one_model: pathlib.Path
 ) -> None:
     server = start_server(
-        "--model-repository", repository, "--http-allow-origin", "http://page.example"
+        "--model-repository", one_model, "--http-allow-origin", "http://page.example"
     )
     path = f"/v1/classify?model={MODEL}"
     picture = EXAMPLES[0].read_bytes()

@@ -61,11 +61,11 @@ def test_perf_analyzer_shares_its_memory(start_server, one_model, tmp_path, prot
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_perf_analyzer_sends_images(start_server, repository, tmp_path, protocol):
+def test_perf_analyzer_sends_images(start_server, one_model, tmp_path, protocol):
     """It sends every input that metadata lists: where the spec advertises files, files."""
-    spec = repository / "shapes" / "model.textproto"
+    spec = one_model / "shapes" / "model.textproto"
     spec.write_text(spec.read_text() + "\nadvertised_input: IMAGE\n")
-    server = start_server("--model-repository", repository)
+    server = start_server("--model-repository", one_model)
     picture = min((ROOT / "client/examples").glob("*.jpg"))
     data = tmp_path / "data.json"
     # Base64 of the tensor as it goes over the wire: the element's length, then its bytes.
@@ -117,7 +117,10 @@ def test_several_instances_of_several_models_run_side_by_side(
     }.items():
         spec = repository / model / "model.textproto"
         spec.write_text(spec.read_text() + f"\ninstance_group {{ {group} }}\n")
-    server = start_server("--model-repository", repository)
+    server = start_server(
+        *("--model-repository", repository, "--model-control-mode", "explicit"),
+        *("--load-model", "shapes", "--load-model", "shapes_knn"),
+    )
     data = write_pixels(tmp_path)
     for model in ["shapes", "shapes_knn", "shapes"]:
         rows = perf_analyzer.run(server.grpc, model, data, concurrency="8")

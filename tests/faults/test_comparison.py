@@ -78,8 +78,14 @@ def refusal(ask: Ask, *arguments, **options) -> grpc.RpcError:
     return refusal_of(lambda: list(ask(*arguments, **options)))
 
 
-def test_row_83_what_cannot_be_compared_is_said(ask: Ask, start_server) -> None:
-    server = start_server("--model-repository", DEMO, "--enable-experiments")
+def test_row_83_what_cannot_be_compared_is_said(
+    ask: Ask, start_server, one_model: pathlib.Path
+) -> None:
+    server = start_server(
+        *("--model-repository", DEMO, "--model-control-mode", "explicit"),
+        *("--load-model", "shapes", "--load-model", "detector_dense"),
+        "--enable-experiments",
+    )
 
     def said(*variants, **options) -> grpc.RpcError:
         return refusal(ask, server, *variants, **options)
@@ -94,7 +100,7 @@ def test_row_83_what_cannot_be_compared_is_said(ask: Ask, start_server) -> None:
     expect(said(OWN, ("shapes", "k?nn")), "FAILED_PRECONDITION", "model.load_failed")
     expect(said(OWN, ("nobody", "")), "NOT_FOUND", "model.")
     expect(said(OWN, ("detector_dense", "")), "INVALID_ARGUMENT", "compare.other_task")
-    plain = start_server("--model-repository", DEMO)
+    plain = start_server("--model-repository", one_model)
     expect(refusal(ask, plain, OWN, KNN), "UNIMPLEMENTED", "compare.disabled")
 
 

@@ -115,15 +115,15 @@ def corruptions() -> dict:
 
 @pytest.mark.parametrize("case", corruptions(), ids=list(corruptions()))
 def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(
-    start_server, repository, case
+    start_server, one_model, case
 ):
-    server = start_server("--model-repository", repository, *EXPLICIT)
+    server = start_server("--model-repository", one_model, *EXPLICIT)
     before = Caller(server.grpc).infer(infer_request())
     # Written beside and moved into place, as a deployment does: the old file's pages stay what they were.
-    replacement = repository.parent / "replacement"
-    shutil.copy(weights_of(repository), replacement)
+    replacement = one_model.parent / "replacement"
+    shutil.copy(weights_of(one_model), replacement)
     corruptions()[case](replacement)
-    replacement.rename(weights_of(repository))
+    replacement.rename(weights_of(one_model))
     for caller in both(server):
         refused = refusal_of(lambda: caller.load(MODEL))  # noqa: B023
         expect(refused, "FAILED_PRECONDITION")
@@ -131,17 +131,17 @@ def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(
         assert (caller.infer(infer_request()) == before).all()
 
 
-def test_row_61_the_operator_reads_which_numbers_are_broken(start_server, repository):
-    server = start_server("--model-repository", repository, *EXPLICIT)
+def test_row_61_the_operator_reads_which_numbers_are_broken(start_server, one_model):
+    server = start_server("--model-repository", one_model, *EXPLICIT)
     with triton.InferenceServerClient(server.grpc) as client:
         for value, tensors, words in (
             (math.nan, ["head.bias"], "tensor 'head.bias' holds a NaN or an infinity"),
             (3e38, ["norm.weight", "norm.bias"], "a plain picture of 64x64"),
         ):
-            replacement = repository.parent / "replacement"
+            replacement = one_model.parent / "replacement"
             shutil.copy(DEMO / MODEL / "1" / "model.safetensors", replacement)
             with_numbers(replacement, value, *tensors)
-            replacement.rename(weights_of(repository))
+            replacement.rename(weights_of(one_model))
             with pytest.raises(InferenceServerException, match=words):
                 client.load_model(MODEL)
             refused = refusal_of(lambda: HttpCaller(server.http).load(MODEL))
@@ -167,11 +167,11 @@ SPECS = {
 
 @pytest.mark.parametrize("case", SPECS, ids=list(SPECS))
 def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(
-    start_server, repository, case
+    start_server, one_model, case
 ):
-    server = start_server("--model-repository", repository, *EXPLICIT)
+    server = start_server("--model-repository", one_model, *EXPLICIT)
     before = Caller(server.grpc).infer(infer_request())
-    spec = repository / MODEL / "model.textproto"
+    spec = one_model / MODEL / "model.textproto"
     lines = [
         line
         for line in spec.read_text().splitlines()
@@ -203,11 +203,12 @@ def test_row_26_what_leads_out_of_the_repository_is_not_loaded(
 
 
 def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
-    start_server, repository
+    start_server, one_model
 ):
-    weights_of(repository, "shapes_with_knn").write_bytes(b"")
-    server = start_server("--model-repository", repository, ready=False)
-    server.wait_for_log(r"not ready: \d+ of \d+ models have loaded; shapes_with_knn: ")
+    shutil.copytree(DEMO / "shapes_with_knn", one_model / "shapes_with_knn")
+    weights_of(one_model, "shapes_with_knn").write_bytes(b"")
+    server = start_server("--model-repository", one_model, ready=False)
+    server.wait_for_log("not ready: 1 of 2 models have loaded; shapes_with_knn: ")
     with triton.InferenceServerClient(server.grpc) as client:
         rows = {
             row["name"]: row
@@ -223,8 +224,8 @@ def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
 
 
 @pytest.mark.harmed  # its model is unloaded in the end
-def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository, connect):
-    server = start_server("--model-repository", repository, *EXPLICIT)
+def test_row_31_reloads_and_unloads_lose_no_request(start_server, one_model, connect):
+    server = start_server("--model-repository", one_model, *EXPLICIT)
     failures: list[grpc.StatusCode] = []
     stop = threading.Event()
     answered = [0]
@@ -273,25 +274,21 @@ def test_row_39_a_model_whose_batches_do_not_fit_the_memory_is_refused(
     assert (Caller(server.grpc).infer(infer_request()) == before).all()
 
 
-def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
+def test_poll_mode_takes_new_versions_and_new_models(start_server, one_model):
     server = start_server(
-        "--model-repository",
-        repository,
-        "--model-control-mode",
-        "poll",
-        "--repository-poll-secs",
-        "1",
+        *("--model-repository", one_model, "--model-control-mode", "poll"),
+        *("--repository-poll-secs", "1"),
     )
     with triton.InferenceServerClient(server.grpc) as client:
         # (A loaded machine warms a model up slowly.)
-        shutil.copytree(repository / MODEL / "1", repository / MODEL / "2")
+        shutil.copytree(one_model / MODEL / "1", one_model / MODEL / "2")
         wait_until(lambda: client.is_model_ready(MODEL, "2"), timeout=120)
-        shutil.copytree(repository / MODEL, repository / "another")
-        another = repository / "another" / "model.textproto"
+        shutil.copytree(one_model / MODEL, one_model / "another")
+        another = one_model / "another" / "model.textproto"
         another.write_text(
             another.read_text().replace(f'name: "{MODEL}"', 'name: "another"')
         )
         wait_until(lambda: client.is_model_ready("another"), timeout=120)
-        shutil.rmtree(repository / "another")
+        shutil.rmtree(one_model / "another")
         wait_until(lambda: not client.is_model_ready("another"), timeout=120)
     Caller(server.grpc).infer(infer_request())

@@ -21,7 +21,7 @@ from running_experiments import (
     join_all,
     until_measuring,
 )
-from running_server import DEMO, ROOT, Server
+from running_server import ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
 from fovea.v1 import comparison_pb2
@@ -86,8 +86,10 @@ def refusal(ask: Ask, *arguments, **options) -> grpc.RpcError:
     return refusal_of(lambda: list(ask(*arguments, **options)))
 
 
-def test_row_87_what_cannot_be_swept_is_said(ask: Ask, start_server) -> None:
-    server = start_server("--model-repository", DEMO, "--enable-experiments")
+def test_row_87_what_cannot_be_swept_is_said(
+    ask: Ask, start_server, one_model: pathlib.Path
+) -> None:
+    server = start_server("--model-repository", one_model, "--enable-experiments")
 
     def said(**options) -> grpc.RpcError:
         return refusal(ask, server, **options)
@@ -112,7 +114,7 @@ def test_row_87_what_cannot_be_swept_is_said(ask: Ask, start_server) -> None:
     )
     expect(said(image=b"no picture"), "INVALID_ARGUMENT", "image.")
     expect(said(model="nobody"), "NOT_FOUND", "model.")
-    plain = start_server("--model-repository", DEMO)
+    plain = start_server("--model-repository", one_model)
     expect(refusal(ask, plain), "UNIMPLEMENTED", "sweep.disabled")
 
 
