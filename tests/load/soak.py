@@ -229,8 +229,11 @@ class HttpCaller(Caller):
 class Soak:
     """A server on ports of its own, and what happens to it."""
 
-    def __init__(self, folder: pathlib.Path, seconds: float, kills: int) -> None:
+    def __init__(
+        self, folder: pathlib.Path, seconds: float, kills: int, reload_seconds: float
+    ) -> None:
         self.folder, self.kills, self.seconds = folder, kills, seconds
+        self.reload_seconds = reload_seconds
         self.outages, self.record = Outages(), Record()
         self.reloads = 0
         self.server = self.start()
@@ -316,22 +319,22 @@ class Soak:
         for caller in callers:
             caller.start()
         begin = time.monotonic()
-        reload_at = begin + RELOAD_SECONDS
+        reload_at = begin + self.reload_seconds
         kill_at = [
             begin + self.seconds * (kill + 1) / (self.kills + 1)
             for kill in range(self.kills)
         ]
-        warm_at, resident = begin + RELOAD_SECONDS, None
+        warm_at, resident = begin + self.reload_seconds, None
         while time.monotonic() < self.end:
             time.sleep(0.2)
             now = time.monotonic()
             if now >= reload_at:
-                reload_at += RELOAD_SECONDS
+                reload_at += self.reload_seconds
                 self.reload()
             if kill_at and now >= kill_at[0]:
                 kill_at.pop(0)
                 self.kill()
-                warm_at, resident = time.monotonic() + RELOAD_SECONDS, None
+                warm_at, resident = time.monotonic() + self.reload_seconds, None
             if resident is None and now >= warm_at:
                 resident = self.server.resident_bytes()
         for caller in callers:
@@ -351,8 +354,13 @@ class Soak:
         self.server.close()
 
 
-def soak(folder: pathlib.Path, seconds: float, kills: int) -> Record:
-    running = Soak(folder, seconds, kills)
+def soak(
+    folder: pathlib.Path,
+    seconds: float,
+    kills: int,
+    reload_seconds: float = RELOAD_SECONDS,
+) -> Record:
+    running = Soak(folder, seconds, kills, reload_seconds)
     try:
         running.run()
     finally:
