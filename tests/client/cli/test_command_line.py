@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -17,13 +16,10 @@ EXAMPLES = sorted((ROOT / "client/examples").glob("*.jpg"))
 
 @pytest.fixture
 def fovea(server):
-    def run(
-        *arguments: object, address: str = "", shell: str = ""
-    ) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object, address: str = "") -> subprocess.CompletedProcess[str]:
         command = [BUILD / "bin/fovea", "--server", address or server.grpc, *arguments]
-        line = [str(part) for part in command]
         return subprocess.run(
-            ["bash", "-c", f'"$@" {shell}', "bash", *line] if shell else line,
+            [str(part) for part in command],
             cwd=ROOT,
             capture_output=True,
             check=False,
@@ -110,11 +106,11 @@ def test_compare_measures_attentions_over_the_same_weights_beside_a_control(
     assert report.read_text().startswith("<!doctype html>")
 
 
-def test_compare_says_what_cannot_be_compared(fovea, start_server):
+def test_compare_says_what_cannot_be_compared(fovea, start_server, one_model):
     window = fovea("compare", EXAMPLES[0], "--model", "shapes", "--attention", "axial")
     assert window.returncode == 1
     assert "axial" in window.stderr
-    plain = start_server("--model-repository", str(DEMO))
+    plain = start_server("--model-repository", one_model)
     refused = fovea(
         *("compare", EXAMPLES[0], "--model", "shapes", "--attention", "dense"),
         address=plain.grpc,
@@ -147,23 +143,6 @@ def test_an_interrupted_classification_ends_in_order(fovea, server):
             "fovea: interrupted: 2 classified, 0 failed, "
             "the rest of the list not sent or without an answer\n"
         )
-
-
-def test_readmes_first_commands_work(fovea):
-    """Each line of README's block, as a shell reads it, against a running server."""
-    readme = (ROOT / "README.md").read_text()
-    block = re.search(
-        r"command line:\n\n<!-- run -->\n```sh\n(.*?)```", readme, re.DOTALL
-    )
-    commands = [line.split(" ", 1) for line in block.group(1).splitlines()]
-    assert [program for program, _ in commands] == ["build/release/bin/fovea"] * len(
-        commands
-    )
-    for _, arguments in commands:
-        if arguments.startswith("compare"):
-            arguments += " --rounds 2 --max-rounds 2"
-        answer = fovea(shell=arguments)
-        assert answer.returncode == 0, (arguments, answer.stderr)
 
 
 def test_fovea_import_is_not_taken_from_the_current_folder(tmp_path):
@@ -212,9 +191,9 @@ def test_stats_counts_images(fovea):
     assert images() == before + 3
 
 
-def test_load_and_unload(start_server, repository, fovea):
+def test_load_and_unload(start_server, one_model, fovea):
     server = start_server(
-        "--model-repository", repository, "--model-control-mode", "explicit"
+        "--model-repository", one_model, "--model-control-mode", "explicit"
     )
     assert fovea("load", "shapes", address=server.grpc).returncode == 0
     assert (
