@@ -17,8 +17,10 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 
 #include "kernels/choice/questions.h"
+#include "kernels/memory/memory_ledger.h"
 #include "kernels/memory/pass_arena.h"
 #include "kernels/simd/isa.h"
 
@@ -60,7 +62,7 @@ std::string Machine() {
   return c10::str(simd::ProcessorName(), ", ", simd::IsaName(simd::CurrentIsa()),
                   simd::HasAmx() ? " with AMX" : "", ", ", at::get_num_threads(),
                   " threads, torch ", TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".",
-                  TORCH_VERSION_PATCH);
+                  TORCH_VERSION_PATCH, ", fovea ", FOVEA_VERSION);
 }
 
 // Anything else than an object of objects is as good as nothing: it is only a cache.
@@ -89,9 +91,10 @@ void Remember(const std::string& machine, const std::string& question, const std
   json stored = Stored(*path);
   if (!stored[machine].is_object()) stored[machine] = json::object();
   stored[machine][question] = answer;
-  // Another process may do the same at the same time: the last one wins, and none reads half.
+  // Another process may do the same at the same time: the last one wins, and none reads half. In
+  // containers that share a folder all have one number.
   std::filesystem::path written = *path;
-  written += c10::str(".", getpid());
+  written += c10::str(".", getpid(), ".", std::random_device()());
   std::ofstream file(written);
   file << stored.dump(2) << '\n';
   file.close();
@@ -116,8 +119,8 @@ AnswersByQuestion ForcedBy(std::string_view text, const std::string& asked) {
     TORCH_CHECK(equals != one.npos, "FOVEA_CHOOSE is question=answer, separated by commas, not \"",
                 one, "\"");
     const std::string_view question = one.substr(0, equals);
-    TORCH_CHECK(question == asked || IsQuestion(question), "FOVEA_CHOOSE: there is no question \"",
-                question, "\"");
+    TORCH_CHECK(IsQuestion(question) || (question == asked && !asked.empty()),
+                "FOVEA_CHOOSE: there is no question \"", question, "\"");
     forced.emplace(question, one.substr(equals + 1));
   }
   return forced;
@@ -165,6 +168,7 @@ struct Measured {
 };
 
 Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
+  const UncountedMemory uncounted;
   // As in a model's passes, memory is there: who needs more of it would be measured with malloc and
   // page faults.
   std::vector<PassArena> arenas(candidates.size());
@@ -194,7 +198,8 @@ Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
 }
 
 struct State {
-  std::mutex mutex;
+  std::mutex measuring;  // locked before `mutex`: who knows an answer does not wait for it
+  std::mutex mutex;      // of what follows
   std::map<std::string, Answered> answers;  // by question and machine
   std::string text_of_forced;               // which `forced` was read from
   AnswersByQuestion forced;
@@ -205,12 +210,20 @@ State& TheState() {
   return state;
 }
 
+// Within the state's mutex.
 const AnswersByQuestion& Forced(State& state, const std::string& asked) {
   if (const std::string_view text = TextOfForced(); text != state.text_of_forced) {
     state.forced = ForcedBy(text, asked);
     state.text_of_forced = text;
   }
   return state.forced;
+}
+
+std::optional<std::string> ForcedTo(State& state, const std::string& question) {
+  const std::lock_guard lock(state.mutex);
+  const AnswersByQuestion& forced = Forced(state, question);
+  const auto answer = forced.find(question);
+  return answer == forced.end() ? std::nullopt : std::optional(answer->second);
 }
 
 std::optional<size_t> PlaceOf(std::string_view name, std::span<const Candidate> candidates) {
@@ -225,28 +238,32 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
                const Asking& asking) {
   TORCH_INTERNAL_ASSERT(!candidates.empty());
   State& state = TheState();
-  const std::lock_guard lock(state.mutex);
   const std::string machine = Machine() + (asking.device.empty() ? "" : ", " + asking.device);
   const auto answered = [&](size_t place, const char* how) {
+    const std::lock_guard lock(state.mutex);
     state.answers[question + "\n" + machine] = {question, std::string(candidates[place].name), how};
     return place;
   };
-  const AnswersByQuestion& all_forced = Forced(state, question);
-  if (const auto forced = all_forced.find(question); forced != all_forced.end()) {
-    const auto place = PlaceOf(forced->second, candidates);
-    TORCH_CHECK(place.has_value(), "FOVEA_CHOOSE: ", question, " cannot be \"", forced->second,
+  if (const auto forced = ForcedTo(state, question)) {
+    const auto place = PlaceOf(*forced, candidates);
+    TORCH_CHECK(place.has_value(), "FOVEA_CHOOSE: ", question, " cannot be \"", *forced,
                 "\" on this machine");
     return answered(*place, kForced);
   }
-  if (const auto known = state.answers.find(question + "\n" + machine);
-      known != state.answers.end() && known->second.how != kForced) {
-    if (const auto place = PlaceOf(known->second.answer, candidates)) return *place;
-  }
+  const auto known = [&]() -> std::optional<size_t> {
+    const std::lock_guard lock(state.mutex);
+    const auto answer = state.answers.find(question + "\n" + machine);
+    if (answer == state.answers.end() || answer->second.how == kForced) return std::nullopt;
+    return PlaceOf(answer->second.answer, candidates);
+  };
+  if (const auto place = known()) return *place;
   if (candidates.size() == 1) return answered(0, "alone");
   if (const auto remembered = Remembered(machine, question)) {
     if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
   }
   if (!asking.may_measure) return 0;  // not kept: the next that asks may
+  const std::lock_guard measuring(state.measuring);
+  if (const auto place = known()) return *place;  // another thread has measured it meanwhile
   const Measured measured = Measure(candidates, asking);
   if (measured.busy) return answered(measured.place, "measured while busy");
   Remember(machine, question, std::string(candidates[measured.place].name));

@@ -3,7 +3,8 @@
 //
 // An answer is kept for the process and, for those that come after, in a file: $FOVEA_CHOICES, or
 // fovea/choices.json in $XDG_CACHE_HOME or ~/.cache; "off" keeps none. It holds for the processor,
-// the instruction set, the number of threads and the version of LibTorch that it was measured with.
+// the instruction set, the number of threads and the versions of LibTorch and Fovea that it was
+// measured with.
 // Where the file cannot be written, as under a read-only root, every process measures for itself.
 // So it does after a measurement during which its threads had to wait for processors that others
 // had: such an answer is not kept.
@@ -44,8 +45,9 @@ Asking AskingAbout(const c10::Device& device);
 
 // The place in `candidates` of the one that takes least time in turns with the others; the earlier
 // of two that differ by less than 3%. One alone is not measured. Thread-safe: one question is
-// measured at a time. Throws c10::Error where FOVEA_CHOOSE has another answer to this question, or
-// names one that nobody asks (questions.h).
+// measured at a time, for which those whose answer is known do not wait. What the runs hold is not
+// counted (memory/memory_ledger.h). Throws c10::Error where FOVEA_CHOOSE has another answer to this
+// question, or names one that nobody asks (questions.h).
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
                const Asking& asking = {});
 

@@ -25,6 +25,7 @@
 #include "kernels/simd/amx.h"
 #include "kernels/simd/amx_layout.h"
 #include "kernels/simd/gemm.h"
+#include "kernels/simd/isa.h"
 #include "kernels/threads.h"
 
 namespace fovea::kernels {
@@ -484,6 +485,9 @@ at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
   TORCH_INTERNAL_ASSERT(steps.front().matrix->products() != Products::kInt8 ||
                         !steps.front().matrix->packed_for_amx() ||
                         input.scalar_type() == at::kBFloat16);
+  // Whose conversions AVX-512's code has by instructions of their own.
+  TORCH_INTERNAL_ASSERT(input.scalar_type() != at::kBFloat16 ||
+                        simd::CurrentIsa() != simd::Isa::kAvx512 || simd::HasBf16Gemm());
   std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = steps.back().matrix->out();
   at::Tensor output = at::empty(shape, input.options());

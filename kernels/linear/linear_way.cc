@@ -24,11 +24,11 @@ class Mlp {
  public:
   Mlp(LinearWay way, c10::ScalarType type)
       : way_(way),
-        input_(at::randn({kRows, kChannels}).to(type == at::kChar ? RowsOfInt8() : type)),
+        input_(TypicalNumbers({kRows, kChannels}, type == at::kChar ? RowsOfInt8() : type)),
         norm_weight_(at::ones({kChannels})),
         norm_bias_(at::zeros({kChannels})) {
-    const at::Tensor fc1 = at::randn({kHidden, kChannels}) / 16;
-    const at::Tensor fc2 = at::randn({kChannels, kHidden}) / 32;
+    const at::Tensor fc1 = TypicalNumbers({kHidden, kChannels}, at::kFloat) / 16;
+    const at::Tensor fc2 = TypicalNumbers({kChannels, kHidden}, at::kFloat) / 32;
     if (const auto products = ProductsOf(way, type)) {
       const bool packed_for_amx = PacksForAmx(way, *products);
       matrices_.emplace_back(fc1, at::zeros({kHidden}), *products, packed_for_amx);

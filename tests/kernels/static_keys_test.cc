@@ -105,19 +105,19 @@ INSTANTIATE_TEST_SUITE_P(Types, StaticKeysNumbersTest, VectorisedTypes(), TypeOf
 // Both ways of the CPU, whichever was measured to be faster here, of weights as prepared models
 // have them.
 class ConvStaticKeyWaysTest
-    : public testing::TestWithParam<std::tuple<ConvStaticKeyWay, at::ScalarType>> {
+    : public testing::TestWithParam<std::tuple<AttentionWay, at::ScalarType>> {
  protected:
   void SetUp() override {
     at::manual_seed(19);
     at::set_num_threads(1);
     if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor lacks AVX2";
-    if (way() == ConvStaticKeyWay::kTiles && !(simd::HasAmx() && simd::HasBf16Gemm())) {
+    if (way() == AttentionWay::kTiles && !(simd::HasAmx() && simd::HasBf16Gemm())) {
       GTEST_SKIP() << "this processor lacks AMX";
     }
   }
   void TearDown() override { at::set_num_threads(1); }
 
-  ConvStaticKeyWay way() const { return std::get<0>(GetParam()); }
+  AttentionWay way() const { return std::get<0>(GetParam()); }
   at::ScalarType type() const { return std::get<1>(GetParam()); }
 
   // Without a class token.
@@ -126,7 +126,7 @@ class ConvStaticKeyWaysTest
     inputs[2] = inputs[2].contiguous(at::MemoryFormat::ChannelsLast);
     return inputs;
   }
-  at::Tensor RunIn(ConvStaticKeyWay way, const Tensors& t, const Grid& grid) const {
+  at::Tensor RunIn(AttentionWay way, const Tensors& t, const Grid& grid) const {
     at::Tensor output = EmptyTokens(t[0]);
     const double scale = ScaleOf({}, t[0]);
     ConvStaticKeyAttentionInputs in{
@@ -150,26 +150,33 @@ TEST_P(ConvStaticKeyWaysTest, EveryGridAndHeadSizeIsRight) {
     ExpectRightIn(Random(1, {6, 7}, dim, true), {6, 7});
   const Tensors large = Random(1, {14, 14}, 32, false);
   ExpectRightIn(large, {14, 14});
-  if (way() == ConvStaticKeyWay::kTiles) {
-    EXPECT_FALSE(
-        RunIn(way(), large, {14, 14}).equal(RunIn(ConvStaticKeyWay::kPanels, large, {14, 14})))
+  if (way() == AttentionWay::kTiles) {
+    EXPECT_FALSE(RunIn(way(), large, {14, 14}).equal(RunIn(AttentionWay::kPanels, large, {14, 14})))
         << "tiles took it";
   }
 }
 
 TEST_P(ConvStaticKeyWaysTest, ThreadsChangeNothing) {
-  const Tensors inputs = Random(1, {9, 14}, 32, true);
-  const at::Tensor alone = RunIn(way(), inputs, {9, 14});
-  at::set_num_threads(3);  // which cut a head between them
-  EXPECT_TRUE(alone.equal(RunIn(way(), inputs, {9, 14})));
+  // Threads cut a head between them. 6x6 and 14x14 tokens are an odd number of vectors: their
+  // blocks are not all of one height.
+  for (const Grid grid : {Grid{9, 14}, {6, 6}, {14, 14}}) {
+    const Tensors inputs = Random(1, grid, 32, true);
+    at::set_num_threads(1);
+    const at::Tensor alone = RunIn(way(), inputs, grid);
+    for (const int threads : {2, 3}) {
+      at::set_num_threads(threads);
+      EXPECT_TRUE(alone.equal(RunIn(way(), inputs, grid)))
+          << grid[0] << "x" << grid[1] << ", " << threads << " threads";
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ConvStaticKeyWaysTest,
-                         testing::Combine(testing::Values(ConvStaticKeyWay::kPanels,
-                                                          ConvStaticKeyWay::kTiles),
+                         testing::Combine(testing::Values(AttentionWay::kPanels,
+                                                          AttentionWay::kTiles),
                                           testing::Values(at::kFloat, at::kBFloat16)),
                          [](const testing::TestParamInfo<ConvStaticKeyWaysTest::ParamType>& info) {
-                           const bool tiles = std::get<0>(info.param) == ConvStaticKeyWay::kTiles;
+                           const bool tiles = std::get<0>(info.param) == AttentionWay::kTiles;
                            return std::string(tiles ? "Tiles_" : "Panels_") +
                                   c10::toString(std::get<1>(info.param));
                          });

@@ -11,14 +11,13 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "kernels/attention/dense_attention/implementations.h"
+#include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/simd/isa.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"
 
@@ -53,6 +52,15 @@ TEST_P(TokenSetsNumbersTest, EveryNumberOfTokensIsRight) {
   }
 }
 
+// At, below and above the sizes of registers, tiles and chunks.
+TEST_P(TokenSetsNumbersTest, DenseIsRightAroundTheSizesOfTiles) {
+  for (const int64_t tokens : {15, 16, 17, 31, 32, 33, 63, 65, 128, 129, 300}) {
+    SCOPED_TRACE(tokens);
+    ExpectRight(DenseCase(RandomTokens(2, 2, tokens, 64, type())));
+  }
+  ExpectRight(DenseCase(RandomTokens(1, 1, 962, 64, type())));
+}
+
 TEST_P(TokenSetsNumbersTest, LongRowsAreRight) {
   for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{1025, 64}, {3136, 16}}) {
     Tensors qkv = RandomTokens(1, 1, tokens, dim, type());
@@ -62,7 +70,8 @@ TEST_P(TokenSetsNumbersTest, LongRowsAreRight) {
 }
 
 TEST_P(TokenSetsNumbersTest, AnyHeadSizeIsRight) {
-  for (const int64_t dim : {1, 2, 7, 16, 24, 33, 48, 80, 127, 128}) {
+  for (const int64_t dim : {1, 2, 7, 15, 16, 17, 24, 31, 32, 33, 48, 80, 96, 127, 128}) {
+    SCOPED_TRACE(dim);
     // Of 49 numbers in bf16 too many are twins.
     ExpectAllRight(RandomTokens(1, 2, 49, dim, type()), dim == 1 ? 49 : 16);
   }
@@ -70,7 +79,7 @@ TEST_P(TokenSetsNumbersTest, AnyHeadSizeIsRight) {
 
 TEST_P(TokenSetsNumbersTest, QueriesAndKeysMayDifferInNumber) {
   for (const auto& [queries, keys] :
-       {std::pair<int64_t, int64_t>{1, 97}, {97, 1}, {97, 19}, {19, 97}}) {
+       {std::pair<int64_t, int64_t>{1, 97}, {97, 1}, {97, 19}, {19, 97}, {33, 97}}) {
     const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
     ExpectAllRight({qkv[0].narrow(2, 97 - queries, queries), qkv[1].narrow(2, 0, keys),
                     qkv[2].narrow(2, 0, keys)},
@@ -109,6 +118,27 @@ TEST_P(TokenSetsNumbersTest, NearIsMeasuredBeforeScaleAndBias) {
   }
 }
 
+TEST_P(TokenSetsNumbersTest, DenseIsRightAtAnyScale) {
+  const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
+  for (const double scale : {-0.5, 0.0, 1e-30, 0.7, 3.0}) ExpectRight(DenseCase(qkv, {}, scale));
+}
+
+// Far beyond what a weight can be relative to no larger one.
+TEST_P(TokenSetsNumbersTest, DenseIsRightWithLargeLogits) {
+  for (const double factor : {4.0, 30.0, 1000.0}) {
+    Tensors qkv = RandomTokens(1, 2, 97, 64, type());
+    qkv[0] = qkv[0] * factor;
+    ExpectRight(DenseCase(qkv));
+    // All of a row's are far below zero, or far above.
+    for (const double sign : {-1.0, 1.0}) {
+      Tensors shifted = RandomTokens(1, 2, 97, 64, type());
+      shifted[0] = at::full_like(shifted[0], factor);
+      shifted[1] = (shifted[1] / 64 + sign).to(type());
+      ExpectRight(DenseCase(shifted));
+    }
+  }
+}
+
 // [B, N, 3, H, D]: of so many tokens the keys and values are copied first, a head at a time on few
 // threads, all heads of both pictures on many.
 TEST_P(TokenSetsNumbersTest, DenseIsRightOnManyTokensAsAProjectionLeavesThem) {
@@ -141,7 +171,6 @@ INSTANTIATE_TEST_SUITE_P(Types, TokenSetsNumbersTest, VectorisedTypes(), TypeOf)
 
 // What tiles do not take is attended by panels without a word: the tests of tiles below would pass.
 TEST(DenseTilesTest, TakeWhatModelsHave) {
-  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{197, 64}, {49, 32}, {962, 64}}) {
       const Tensors qkv = RandomTokens(2, 3, tokens, dim, type);
@@ -161,155 +190,25 @@ TEST(DenseTilesTest, RoundOtherwiseThanPanels) {
   if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   at::manual_seed(17);
   const Tensors qkv = RandomTokens(1, 2, 197, 64, at::kFloat);
-  const auto by = [&](DenseAttentionWay way) {
+  const auto by = [&](AttentionWay way) {
     at::Tensor output = EmptyTokens(qkv[0]);
     DenseAttentionCpu({qkv[0], qkv[1], qkv[2], 0.125, std::nullopt}, output, way);
     return output;
   };
-  EXPECT_FALSE(at::equal(by(DenseAttentionWay::kTiles), by(DenseAttentionWay::kPanels)));
+  EXPECT_FALSE(at::equal(by(AttentionWay::kTiles), by(AttentionWay::kPanels)));
 }
 
-// Both ways of the CPU, whichever was measured to be faster here.
-class DenseWaysTest : public testing::TestWithParam<std::tuple<DenseAttentionWay, at::ScalarType>> {
- protected:
-  void SetUp() override {
-    at::manual_seed(17);
-    at::set_num_threads(1);
-    if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor lacks AVX2";
-    if (way() == DenseAttentionWay::kTiles && !attend::HasAmxTiles()) {
-      GTEST_SKIP() << "this processor lacks AMX";
-    }
-  }
-
-  DenseAttentionWay way() const { return std::get<0>(GetParam()); }
-  at::ScalarType type() const { return std::get<1>(GetParam()); }
-
-  at::Tensor Run(const Tensors& qkv, const at::Tensor& bias = {}, const Scale& scale = {}) const {
+TEST(KnnTilesTest, RoundOtherwiseThanPanels) {
+  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  at::manual_seed(17);
+  const Tensors qkv = RandomTokens(1, 2, 197, 64, at::kFloat);
+  const auto by = [&](AttentionWay way) {
     at::Tensor output = EmptyTokens(qkv[0]);
-    DenseAttentionInputs in{qkv[0], qkv[1], qkv[2], ScaleOf(scale, qkv[0]), std::nullopt};
-    if (bias.defined()) in.bias = ExpandLogitBias(bias, qkv[0], qkv[1], /*in_fp32=*/true);
-    DenseAttentionCpu(in, output, way());
+    KnnAttentionCpu({qkv[0], qkv[1], qkv[2], 99, 0.125, std::nullopt}, output, way);
     return output;
-  }
-  void ExpectRightWith(const Tensors& qkv, const at::Tensor& bias = {},
-                       const Scale& scale = {}) const {
-    ExpectWithinRounding(Run(qkv, bias, scale), Expected(DenseCase(qkv, bias, scale)));
-  }
-};
-
-// At, below and above the sizes of registers, tiles and chunks.
-TEST_P(DenseWaysTest, EveryNumberOfTokensIsRight) {
-  for (const int64_t tokens : {1, 2, 15, 16, 17, 31, 32, 33, 63, 65, 97, 128, 129, 197, 300}) {
-    SCOPED_TRACE(tokens);
-    ExpectRightWith(RandomTokens(2, 2, tokens, 64, type()));
-  }
-  ExpectRightWith(RandomTokens(1, 1, 962, 64, type()));
+  };
+  EXPECT_FALSE(at::equal(by(AttentionWay::kTiles), by(AttentionWay::kPanels)));
 }
-
-TEST_P(DenseWaysTest, AnyHeadSizeIsRight) {
-  for (const int64_t dim : {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 80, 96, 127, 128}) {
-    SCOPED_TRACE(dim);
-    ExpectRightWith(RandomTokens(2, 2, 49, dim, type()));
-  }
-}
-
-TEST_P(DenseWaysTest, QueriesAndKeysMayDifferInNumber) {
-  for (const auto& [queries, keys] :
-       {std::pair<int64_t, int64_t>{1, 97}, {97, 1}, {97, 19}, {33, 97}}) {
-    const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
-    ExpectRightWith({qkv[0].narrow(2, 97 - queries, queries), qkv[1].narrow(2, 0, keys),
-                     qkv[2].narrow(2, 0, keys)});
-  }
-}
-
-TEST_P(DenseWaysTest, AnyScaleIsRight) {
-  const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
-  for (const double scale : {-0.5, 0.0, 1e-30, 0.7, 3.0}) ExpectRightWith(qkv, {}, scale);
-}
-
-TEST_P(DenseWaysTest, BiasesOfEveryShapeAreRight) {
-  const Tensors qkv = RandomTokens(2, 3, 77, 32, type());
-  const std::vector<std::vector<int64_t>> shapes = {
-      {}, {1}, {77}, {77, 1}, {77, 77}, {3, 1, 1}, {2, 1, 1, 77}, {2, 3, 77, 77}};
-  for (const std::vector<int64_t>& shape : shapes) ExpectRightWith(qkv, at::randn(shape));
-  ExpectRightWith(qkv, at::randn({77, 77}).t());
-  at::Tensor masked = at::randn({2, 3, 77, 77}).masked_fill(at::rand({77, 77}).lt(0.3), kMasked);
-  masked.select(2, 11).fill_(kMasked);  // a row of nothing else
-  ExpectRightWith(qkv, masked);
-}
-
-// Far beyond what a weight can be relative to no larger one.
-TEST_P(DenseWaysTest, LargeLogitsAreRight) {
-  for (const double factor : {4.0, 30.0, 1000.0}) {
-    Tensors qkv = RandomTokens(1, 2, 97, 64, type());
-    qkv[0] = qkv[0] * factor;
-    ExpectRightWith(qkv);
-    // All of a row's are far below zero, or far above.
-    for (const double sign : {-1.0, 1.0}) {
-      Tensors shifted = RandomTokens(1, 2, 97, 64, type());
-      shifted[0] = at::full_like(shifted[0], factor);
-      shifted[1] = (shifted[1] / 64 + sign).to(type());
-      ExpectRightWith(shifted);
-    }
-  }
-}
-
-TEST_P(DenseWaysTest, BrokenRowsAreNaNAndNoOthers) {
-  const Tensors qkv = RandomTokens(1, 2, 97, 32, type());
-  Tensors broken = {qkv[0].clone(), qkv[1], qkv[2]};
-  broken[0][0][1][40][3] = std::nan("");
-  const at::Tensor output = Run(broken);
-  EXPECT_TRUE(output[0][1][40].isnan().all().item<bool>());
-  EXPECT_EQ(output.isnan().sum().item<int64_t>(), 32);
-  at::Tensor bias = at::zeros({97, 97});
-  bias[7][5] = kInfinity;
-  bias[8][6] = std::nan("");
-  const at::Tensor biased = Run(qkv, bias);
-  EXPECT_TRUE(biased.select(2, 7).isnan().all().item<bool>());
-  EXPECT_TRUE(biased.select(2, 8).isnan().all().item<bool>());
-  EXPECT_EQ(biased.isnan().sum().item<int64_t>(), 2 * 2 * 32);
-}
-
-// An infinity has no parts.
-TEST_P(DenseWaysTest, InfinitiesAreWhatTheDefinitionMakesOfThem) {
-  for (const int64_t tokens : {5, 40, 197}) {
-    Tensors qkv;
-    for (const at::Tensor& t : RandomTokens(1, 2, tokens, 32, type())) {
-      qkv.push_back(at::rand_like(t) + 0.1);
-    }
-    qkv[0][0][1][2][3] = -kInfinity;           // a row that sees nothing
-    qkv[0][0][1][3][3] = kInfinity;            // NaN
-    qkv[1][0][0][tokens / 2][5] = -kInfinity;  // a key that nobody sees
-    qkv[2][0][1][tokens / 2][7] = kInfinity;   // a value that everybody sees
-    const at::Tensor output = Run(qkv)[0];
-    const at::Tensor expected =
-        DenseAttentionReference({qkv[0], qkv[1], qkv[2], ScaleOf({}, qkv[0]), std::nullopt})[0];
-    EXPECT_TRUE(output.isnan().equal(expected.isnan())) << tokens;
-    EXPECT_TRUE(output.isinf().equal(expected.isinf())) << tokens;
-    EXPECT_TRUE(at::allclose(output, expected, 2e-2, 2e-2, /*equal_nan=*/true)) << tokens;
-  }
-}
-
-// A block's result does not depend on which thread makes it, nor on what it made before.
-TEST_P(DenseWaysTest, ThreadsChangeNothing) {
-  const Tensors qkv = RandomTokens(2, 3, 197, 64, type());
-  const at::Tensor expected = Run(qkv);
-  for (const int threads : {2, 5}) {
-    at::set_num_threads(threads);
-    EXPECT_TRUE(at::equal(Run(qkv), expected)) << threads;
-  }
-  at::set_num_threads(1);
-}
-
-INSTANTIATE_TEST_SUITE_P(Ways, DenseWaysTest,
-                         testing::Combine(testing::Values(DenseAttentionWay::kPanels,
-                                                          DenseAttentionWay::kTiles),
-                                          VectorisedTypes()),
-                         [](const testing::TestParamInfo<DenseWaysTest::ParamType>& info) {
-                           const bool tiles = std::get<0>(info.param) == DenseAttentionWay::kTiles;
-                           return std::string(tiles ? "Tiles_" : "Panels_") +
-                                  c10::toString(std::get<1>(info.param));
-                         });
 
 class TokenSetsTest : public VariantTest {
  protected:
@@ -344,6 +243,54 @@ TEST_P(TokenSetsTest, DenseRowsWithNaNOrInfinityAreNaN) {
   bias[3][7] = kInfinity;
   EXPECT_TRUE(
       WeightsOf(bias).isnan().all(-1).equal(at::tensor({0, 1, 1, 1, 0}, at::kInt).to(at::kBool)));
+}
+
+TEST_P(TokenSetsTest, BrokenDenseRowsAreNaNAndNoOthers) {
+  const Tensors qkv = RandomTokens(1, 2, 97, 32, type());
+  Tensors broken = {qkv[0].clone(), qkv[1], qkv[2]};
+  broken[0][0][1][40][3] = std::nan("");
+  const at::Tensor output = RunAs(variant(), DenseCase(broken));
+  EXPECT_TRUE(output[0][1][40].isnan().all().item<bool>());
+  EXPECT_EQ(output.isnan().sum().item<int64_t>(), 32);
+  at::Tensor bias = at::zeros({97, 97});
+  bias[7][5] = kInfinity;
+  bias[8][6] = std::nan("");
+  const at::Tensor biased = RunAs(variant(), DenseCase(qkv, bias));
+  EXPECT_TRUE(biased.select(2, 7).isnan().all().item<bool>());
+  EXPECT_TRUE(biased.select(2, 8).isnan().all().item<bool>());
+  EXPECT_EQ(biased.isnan().sum().item<int64_t>(), 2 * 2 * 32);
+}
+
+// An infinity has no parts.
+TEST_P(TokenSetsTest, DenseInfinitiesAreWhatTheDefinitionMakesOfThem) {
+  for (const int64_t tokens : {5, 40, 197}) {
+    Tensors qkv;
+    for (const at::Tensor& t : RandomTokens(1, 2, tokens, 32, type())) {
+      qkv.push_back(at::rand_like(t) + 0.1);
+    }
+    qkv[0][0][1][2][3] = -kInfinity;           // a row that sees nothing
+    qkv[0][0][1][3][3] = kInfinity;            // NaN
+    qkv[1][0][0][tokens / 2][5] = -kInfinity;  // a key that nobody sees
+    qkv[2][0][1][tokens / 2][7] = kInfinity;   // a value that everybody sees
+    const at::Tensor output = RunAs(variant(), DenseCase(qkv))[0];
+    const at::Tensor expected =
+        DenseAttentionReference({qkv[0], qkv[1], qkv[2], ScaleOf({}, qkv[0]), std::nullopt})[0];
+    EXPECT_TRUE(output.isnan().equal(expected.isnan())) << tokens;
+    EXPECT_TRUE(output.isinf().equal(expected.isinf())) << tokens;
+    EXPECT_TRUE(at::allclose(output, expected, 2e-2, 2e-2, /*equal_nan=*/true)) << tokens;
+  }
+}
+
+// A block's result does not depend on which thread makes it, nor on what it made before.
+TEST_P(TokenSetsTest, ThreadsChangeNothingOfDenseAttention) {
+  if (is_reference()) GTEST_SKIP() << "its products are ATen's";
+  const AttentionCase c = DenseCase(RandomTokens(2, 3, 197, 64, type()));
+  const at::Tensor expected = RunAs(variant(), c);
+  for (const int threads : {2, 5}) {
+    at::set_num_threads(threads);
+    EXPECT_TRUE(at::equal(RunAs(variant(), c), expected)) << threads;
+  }
+  at::set_num_threads(1);
 }
 
 // Queries and keys that are not finite, where no bias leads another way.

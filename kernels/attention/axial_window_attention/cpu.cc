@@ -11,7 +11,7 @@ void AxialWindowAttentionCpu(const AxialWindowAttentionInputs& in, const at::Ten
   const int64_t quarter = in.query.size(1) / 4;
   const int64_t height = in.query.size(2), width = in.query.size(3);
   // The way of most tokens' windows: costs grow with their square.
-  const attend::WindowsWay way = attend::FastestWindowsWay(
+  const AttentionWay way = attend::FastestWindowsWay(
       in.query.scalar_type(), std::max({height, width, in.window * in.window}), in.query.size(4));
   const auto job = [&](int64_t first_head, int64_t heads, std::array<int64_t, 2> window,
                        int64_t shift, const std::optional<at::Tensor>& bias) {

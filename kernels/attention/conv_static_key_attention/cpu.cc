@@ -6,19 +6,21 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "kernels/attention/conv_static_key_attention/cpu_blocks.h"
 #include "kernels/attention/conv_static_key_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
-#include "kernels/attention/shared/cpu_tiles_calls.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/panels_or_tiles.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 #include "kernels/simd/amx.h"
+#include "kernels/simd/amx_layout.h"
 #include "kernels/threads.h"
 
 namespace fovea::kernels {
@@ -196,10 +198,13 @@ void AttendTiles(const ConvStaticKeyAttentionInputs& in, attend::Arithmetic arit
       const int64_t index = begin / job.blocks, first = begin % job.blocks;
       const int64_t last = std::min(job.blocks, first + end - begin);
       const int64_t batch = index / heads, head = index % heads;
+      const auto begin_of = [&job](int64_t block) {
+        return attend::BlockBegin(job.queries, job.blocks, simd::kRegister, block);
+      };
       attend::TokenSetsJob one = job;
       one.query.data = const_cast<T*>(patches.Take(
-          head_of(query, batch, head), query.token, first * job.block_width,
-          std::min(last * job.block_width, job.queries), reinterpret_cast<T*>(own + tiles_bytes)));
+          head_of(query, batch, head), query.token, begin_of(first),
+          std::min(begin_of(last), job.queries), reinterpret_cast<T*>(own + tiles_bytes)));
       one.key.data = const_cast<T*>(keys + head * job.keys * job.dim);
       one.value.data = head_of(value, batch, head);
       one.output.data = head_of(out, batch, head);
@@ -210,21 +215,19 @@ void AttendTiles(const ConvStaticKeyAttentionInputs& in, attend::Arithmetic arit
   });
 }
 
-constexpr ConvStaticKeyWay kWays[] = {ConvStaticKeyWay::kPanels, ConvStaticKeyWay::kTiles};
-
-// The place of the faster one.
-size_t Ask(const std::string& question, c10::ScalarType type) {
-  constexpr int64_t kHeads = 2, kSide = 16, kTokens = kSide * kSide, kDim = 32;
-  std::optional<ConvStaticKeyAttentionInputs> in;  // made where they are measured
-  at::Tensor output;
-  const auto run = [&](ConvStaticKeyWay way) {
+// Two heads of 32 channels on a square grid, in either way.
+auto TypicalCall(c10::ScalarType type, int64_t tokens) {
+  return [type, tokens, in = std::optional<ConvStaticKeyAttentionInputs>(),
+          output = at::Tensor()](AttentionWay way) mutable {
     if (!in) {
-      const at::Tensor query = TypicalNumbers({1, kHeads, kTokens, kDim}, type);
-      const at::Tensor weight = TypicalNumbers({kHeads * kTokens, kDim, 3, 3}, type)
+      constexpr int64_t kHeads = 2, kDim = 32;
+      const int64_t side = std::lround(std::sqrt(tokens));
+      const at::Tensor query = TypicalNumbers({1, kHeads, tokens, kDim}, type);
+      const at::Tensor weight = TypicalNumbers({kHeads * tokens, kDim, 3, 3}, type)
                                     .contiguous(at::MemoryFormat::ChannelsLast);
       in = {.query = query,
             .value = query,
-            .grid = {kSide, kSide},
+            .grid = {side, side},
             .weight = weight,
             .activation = {ActivationKind::kSoftmax, 1, 0},
             .scale = 0.125};
@@ -232,17 +235,15 @@ size_t Ask(const std::string& question, c10::ScalarType type) {
     }
     ConvStaticKeyAttentionCpu(*in, output, way);
   };
-  return attend::FasterOfPanelsAndTiles<ConvStaticKeyWay>(question, run);
 }
 
 }  // namespace
 
-ConvStaticKeyWay FastestConvStaticKeyWay(c10::ScalarType type) {
-  if (!attend::HasAmxTiles()) return ConvStaticKeyWay::kPanels;
-  constexpr int64_t kAsked = 256;
+AttentionWay FastestConvStaticKeyWay(c10::ScalarType type) {
+  constexpr int64_t kAsked = 16 * 16;
   static QuestionsBySize<1> questions("conv_static_key_attention", {kAsked});
-  return kWays[questions.Answer(
-      type, kAsked, [&](const std::string& question, int64_t) { return Ask(question, type); })];
+  return attend::FasterOfPanelsAndTiles(questions, type, kAsked,
+                                        [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output) {
@@ -250,8 +251,8 @@ void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at:
 }
 
 void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output,
-                               ConvStaticKeyWay way) {
-  if (way == ConvStaticKeyWay::kTiles) {
+                               AttentionWay way) {
+  if (way == AttentionWay::kTiles) {
     TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     if (const auto arithmetic = TilesArithmetic(in)) {
       return in.query.scalar_type() == at::kFloat ? AttendTiles<float>(in, *arithmetic, output)

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/attention/shared/activation.h"
+#include "kernels/attention/shared/attention_way.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -30,15 +31,9 @@ struct ConvStaticKeyAttentionInputs {
 // The definition, in plain ATen: any device, any floating type, differentiable. Holds all logits.
 at::Tensor ConvStaticKeyAttentionReference(const ConvStaticKeyAttentionInputs& in);
 
-// How the CPU multiplies.
-enum class ConvStaticKeyWay {
-  kPanels,  // cpu_blocks.cc
-  kTiles,   // shared/cpu_tiles.cc: where AMX is
-};
-
 // The faster one for tensors of this type (kernels/choice, the questions
 // "conv_static_key_attention_fp32_n256" and that of bf16: "panels" or "tiles"). Each is asked once.
-ConvStaticKeyWay FastestConvStaticKeyWay(c10::ScalarType type);
+AttentionWay FastestConvStaticKeyWay(c10::ScalarType type);
 
 // fp32 and bf16 on a processor with AVX2.
 // `output`: as query, contiguous last dimension, other strides free; not empty.
@@ -47,7 +42,7 @@ void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at:
 // softmax, a class token, weights without channels last, and keys that are too long or too many
 // (cpu_tiles.h).
 void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output,
-                               ConvStaticKeyWay way);
+                               AttentionWay way);
 
 // fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Only in
 // builds with nvcc (FOVEA_KERNELS_CUDA).

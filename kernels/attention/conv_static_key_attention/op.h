@@ -23,7 +23,8 @@ namespace fovea::kernels {
 //   dimension is contiguous. fp32 and bf16 run vectorised on the CPU; fp32, bf16 and fp16 on CUDA.
 // grid: (height, width) of the map, each in [1, 32768].
 // weight: [H*M, D, 3, 3]; bias: [H*M]; both in query's type. In torch's memory format
-//   channels_last they are read as they lie on CUDA, and where AMX is on the CPU, which is faster.
+//   channels_last weights are read in place; CUDA copies others once a call, and AMX's tiles, where
+//   the CPU has them, take only these.
 // cls_key: [H, 1, D]. With it there are 1 + M keys: A[n, 0] = query_n . cls_key, and the class
 //   token's own row is the convolution of a map of one position, the centre tap. The paper does not
 //   say what that row is: our reading.

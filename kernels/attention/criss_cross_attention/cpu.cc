@@ -17,8 +17,8 @@ void CrissCrossAttentionCpu(const CrissCrossAttentionInputs& in, const at::Tenso
   const at::Tensor sum = at::empty_like(largest);
   const auto pass = [&](std::array<int64_t, 2> window, attend::Outcome outcome) {
     attend::WindowsJob job =
-        attend::MakeWindowsJob(attend::WindowsWay::kPanels, in.query, in.key, in.value, output, 0,
-                               heads, window, {0, 0}, in.scale, std::nullopt);
+        attend::MakeWindowsJob(AttentionWay::kPanels, in.query, in.key, in.value, output, 0, heads,
+                               window, {0, 0}, in.scale, std::nullopt);
     if (job.arithmetic == attend::Arithmetic::kBf16Gemm) {
       job.arithmetic = attend::Arithmetic::kWidenedBf16;  // partial results are fp32
       job.block_width = attend::BlockWidth(job.arithmetic);

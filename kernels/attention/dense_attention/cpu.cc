@@ -1,23 +1,18 @@
 // The CPU implementation, outermost; cpu_blocks.cc and cpu_tiles.cc have the algorithms.
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <optional>
-#include <string>
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
 #include "kernels/attention/dense_attention/implementations.h"
-#include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
-#include "kernels/attention/shared/cpu_tiles_calls.h"
+#include "kernels/attention/shared/cpu_tiles_threads.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/panels_or_tiles.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
-#include "kernels/simd/amx.h"
-#include "kernels/simd/gemm.h"
-#include "kernels/simd/isa.h"
 #include "kernels/threads.h"
 
 namespace fovea::kernels {
@@ -66,39 +61,31 @@ void AttendTiles(const attend::TokenSetsJob& job, int64_t batch) {
   attend::ForTiles(job, batch, attend::TilesScratchBytes(job), attend::AttendOnTiles);
 }
 
-constexpr DenseAttentionWay kWays[] = {DenseAttentionWay::kPanels, DenseAttentionWay::kTiles};
-
-// The place of the faster one.
-size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
-  constexpr int64_t kHeads = 2, kDim = 64;
-  at::Tensor qkv, output;  // made where they are measured
-  const auto run = [&](DenseAttentionWay way) {
+// Two heads of 64 channels, in either way.
+auto TypicalCall(c10::ScalarType type, int64_t keys) {
+  return [type, keys, qkv = at::Tensor(), output = at::Tensor()](AttentionWay way) mutable {
     if (!qkv.defined()) {
-      qkv = TypicalNumbers({3, 1, kHeads, keys, kDim}, type);
+      qkv = TypicalNumbers({3, 1, 2, keys, 64}, type);
       output = at::empty_like(qkv[0]);
     }
     DenseAttentionCpu({qkv[0], qkv[1], qkv[2], 0.125, std::nullopt}, output, way);
   };
-  return attend::FasterOfPanelsAndTiles<DenseAttentionWay>(question, run);
 }
 
 }  // namespace
 
-DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
-  if (!attend::HasAmxTiles()) return DenseAttentionWay::kPanels;
+AttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
   static QuestionsBySize<3> questions("dense_attention", {64, 256, 1024});
-  return kWays[questions.Answer(type, keys, [&](const std::string& question, int64_t size) {
-    return Ask(question, type, size);
-  })];
+  return attend::FasterOfPanelsAndTiles(questions, type, keys,
+                                        [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output) {
   DenseAttentionCpu(in, output, FastestDenseAttentionWay(in.query.scalar_type(), in.key.size(2)));
 }
 
-void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
-                       DenseAttentionWay way) {
-  if (way == DenseAttentionWay::kTiles) {
+void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output, AttentionWay way) {
+  if (way == AttentionWay::kTiles) {
     TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     const attend::TokenSetsJob job = JobOf(in, output);
     if (attend::TakesTiles(job)) return AttendTiles(job, in.query.size(0));

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "kernels/attention/shared/attention_way.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -23,23 +24,16 @@ struct DenseAttentionInputs {
 // The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
 at::Tensor DenseAttentionReference(const DenseAttentionInputs& in);
 
-// How the CPU multiplies.
-enum class DenseAttentionWay {
-  kPanels,  // cpu_blocks.cc
-  kTiles,   // shared/cpu_tiles.cc: where AMX is
-};
-
 // The faster one for tensors of this type and so many keys (kernels/choice, the questions
 // "dense_attention_fp32_n64", "_n256", "_n1024" and those of bf16: "panels" or "tiles"). Each is
 // asked once (kernels/choice/asked_once.h).
-DenseAttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys);
+AttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys);
 
 // fp32 and bf16 on a processor with AVX2. Bias in fp32.
 // `output`: [B, H, Nq, D] with a contiguous last dimension, other strides free; not empty.
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output);
 // The same in a given way: by panels what tiles do not take (cpu_tiles.h).
-void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
-                       DenseAttentionWay way);
+void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output, AttentionWay way);
 
 // fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Bias in
 // fp32. Only in builds with nvcc (FOVEA_KERNELS_CUDA).

@@ -15,7 +15,6 @@
 #include "kernels/attention/key_only_layer/implementations.h"
 #include "kernels/choice/choice.h"
 #include "kernels/choice/questions.h"
-#include "kernels/memory/memory_ledger.h"
 
 namespace fovea::kernels {
 namespace {
@@ -83,7 +82,6 @@ std::string KeyOnlyQuestion(const KeyOnlyLayerShape& shape) {
 }
 
 KeyOnlyPath FastestKeyOnlyPath(const KeyOnlyLayerShape& shape) {
-  const UncountedMemory uncounted;
   // Made when one is measured: most processes never do.
   std::unique_ptr<KeyOnlyLayerInputs> inputs;
   std::vector<Candidate> candidates;

@@ -2,34 +2,28 @@
 #include <ATen/Functions.h>
 #include <c10/util/Exception.h>
 
-#include <string>
-
 #include "kernels/attention/knn_attention/cpu_blocks.h"
 #include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/shared/cpu_tiles.h"
-#include "kernels/attention/shared/cpu_tiles_calls.h"
+#include "kernels/attention/shared/cpu_tiles_threads.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/attention/shared/selection.h"
+#include "kernels/attention/shared/panels_or_tiles.h"
+#include "kernels/attention/shared/select.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 
 namespace fovea::kernels {
 namespace {
 
-constexpr KnnAttentionWay kWays[] = {KnnAttentionWay::kPanels, KnnAttentionWay::kTiles};
-
-// The place of the faster one.
-size_t Ask(const std::string& question, c10::ScalarType type, int64_t keys) {
-  constexpr int64_t kHeads = 2, kDim = 64;
-  at::Tensor qkv, output;  // made where they are measured
-  const auto run = [&](KnnAttentionWay way) {
+// Two heads of 64 channels to half of the keys, in either way.
+auto TypicalCall(c10::ScalarType type, int64_t keys) {
+  return [type, keys, qkv = at::Tensor(), output = at::Tensor()](AttentionWay way) mutable {
     if (!qkv.defined()) {
-      qkv = TypicalNumbers({3, 1, kHeads, keys, kDim}, type);
+      qkv = TypicalNumbers({3, 1, 2, keys, 64}, type);
       output = at::empty_like(qkv[0]);
     }
     KnnAttentionCpu({qkv[0], qkv[1], qkv[2], (keys + 1) / 2, 0.125, std::nullopt}, output, way);
   };
-  return attend::FasterOfPanelsAndTiles<KnnAttentionWay>(question, run);
 }
 
 void AttendTiles(const attend::TokenSetsJob& tiled, const knn::Selection& selection,
@@ -42,23 +36,21 @@ void AttendTiles(const attend::TokenSetsJob& tiled, const knn::Selection& select
 
 }  // namespace
 
-KnnAttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys) {
-  if (!attend::HasAmxTiles()) return KnnAttentionWay::kPanels;
+AttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys) {
   static QuestionsBySize<2> questions("knn_attention", {256, 1024});
-  return kWays[questions.Answer(type, keys, [&](const std::string& question, int64_t size) {
-    return Ask(question, type, size);
-  })];
+  return attend::FasterOfPanelsAndTiles(questions, type, keys,
+                                        [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output) {
   KnnAttentionCpu(in, output, FastestKnnAttentionWay(in.query.scalar_type(), in.key.size(2)));
 }
 
-void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, KnnAttentionWay way) {
+void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, AttentionWay way) {
   const attend::TokenSetsJob job =
       attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
   const knn::Selection selection = knn::SelectionOf(in.topk, job.keys);
-  if (way == KnnAttentionWay::kTiles) {
+  if (way == AttentionWay::kTiles) {
     TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
     if (attend::TakesTiles(job)) return AttendTiles(job, selection, in.query.size(0));
   }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/attention/shared/selection.h"
+#include "kernels/attention/shared/select.h"
 
 namespace fovea::kernels::knn {
 

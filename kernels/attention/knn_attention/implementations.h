@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/attention/shared/attention_way.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -38,22 +39,16 @@ KnnAttentionInputs MakeKnnAttentionInputs(const at::Tensor& query, const at::Ten
 // The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
 at::Tensor KnnAttentionReference(const KnnAttentionInputs& in);
 
-// How the CPU multiplies.
-enum class KnnAttentionWay {
-  kPanels,  // cpu_blocks.cc
-  kTiles,   // shared/cpu_tiles.cc: where AMX is
-};
-
 // The faster one for tensors of this type and so many keys (kernels/choice, the questions
 // "knn_attention_fp32_n256", "_n1024" and those of bf16: "panels" or "tiles"). Each is asked once
 // (kernels/choice/asked_once.h).
-KnnAttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys);
+AttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys);
 
 // fp32 and bf16 on a processor with AVX2. Bias in fp32.
 // `output`: [B, H, Nq, D] with a contiguous last dimension, other strides free; not empty.
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output);
 // The same in a given way: by panels what tiles do not take (cpu_tiles.h).
-void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, KnnAttentionWay way);
+void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, AttentionWay way);
 
 // fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Bias in
 // fp32. Only in builds with nvcc (FOVEA_KERNELS_CUDA).

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/attention/shared/selection.h"
+#include "kernels/attention/shared/select.h"
 #include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels::attend {
@@ -21,10 +21,12 @@ bool TakesTiles(const TokenSetsJob& job);
 int64_t TilesScratchBytes(const TokenSetsJob& job);
 int64_t NearestTilesScratchBytes(const TokenSetsJob& job);
 
-// Blocks of kTileRows queries that a head's are cut into.
+// The most queries of a block.
 inline constexpr int64_t kTileRows = simd::kSide;
 
-// Blocks [begin, end) of job.blocks a head, within simd::AmxTiles.
+// Attends blocks [begin, end), counted through all heads of all images, job.blocks to a head, cut
+// by BlockBegin in vectors of simd::kRegister. job.block_width is kTileRows. `scratch`: on a cache
+// line, TilesScratchBytes(job). Call where a simd::AmxTiles lives on this thread.
 void AttendOnTiles(const TokenSetsJob& job, char* scratch, int64_t begin, int64_t end);
 
 // The same of the keys that `selection` selects of each row.

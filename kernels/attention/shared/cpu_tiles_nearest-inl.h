@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "kernels/attention/shared/select-inl.h"
-#include "kernels/attention/shared/selection.h"
+#include "kernels/attention/shared/select.h"
 #include "kernels/simd/targets.h"
 #include "kernels/simd/transpose-inl.h"
 

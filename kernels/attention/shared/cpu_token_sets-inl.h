@@ -31,13 +31,11 @@ struct Block {
   int64_t width;  // rows rounded up to whole vectors
 };
 
-// The `index`th block of heads whose `queries` rows are cut into `blocks`, as equal as whole
-// vectors allow.
+// The `index`th block of heads whose `queries` rows are cut into `blocks` (BlockBegin).
 HWY_INLINE Block BlockAt(int64_t queries, int64_t blocks, int64_t heads, int64_t index) {
-  const int64_t vectors = (queries + kLanes - 1) / kLanes;
   const int64_t i = index % blocks;
-  const int64_t first = i * vectors / blocks * kLanes;
-  const int64_t width = (i + 1) * vectors / blocks * kLanes - first;
+  const int64_t first = attend::BlockBegin(queries, blocks, kLanes, i);
+  const int64_t width = attend::BlockBegin(queries, blocks, kLanes, i + 1) - first;
   const int64_t left = queries - first;
   const int64_t head = index / blocks;
   return {head / heads, head % heads, first, left < width ? left : width, width};

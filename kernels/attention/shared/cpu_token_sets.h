@@ -48,6 +48,12 @@ struct TokenSetsScratch {
   float* value;        // kWidenedBf16: likewise; kBf16Gemm: V^T in bf16, [dim, keys + 1]
 };
 
+// Where the `i`th of `blocks` begins that `rows` are cut into, as equal as whole vectors of `lanes`
+// allow; the `blocks`th, where the last one ends: at `rows` or up to lanes - 1 behind it.
+constexpr int64_t BlockBegin(int64_t rows, int64_t blocks, int64_t lanes, int64_t i) {
+  return i * ((rows + lanes - 1) / lanes) / blocks * lanes;
+}
+
 // Rows in a vector of the current instruction set.
 int64_t LanesNow();
 

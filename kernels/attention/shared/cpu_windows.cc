@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <string>
 
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_tiles.h"
-#include "kernels/attention/shared/cpu_tiles_calls.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/panels_or_tiles.h"
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 #include "kernels/simd/amx.h"
@@ -41,26 +40,23 @@ TokenSetsJob TilesJob(Arithmetic arithmetic, int64_t tokens, int64_t dim) {
   return job;
 }
 
-constexpr WindowsWay kWays[] = {WindowsWay::kPanels, WindowsWay::kTiles};
-
-// The place of the faster one.
-size_t Ask(const std::string& question, c10::ScalarType type, int64_t side) {
-  constexpr int64_t kHeads = 3, kDim = 32, kWindows = 2;  // along an axis
-  at::Tensor qkv, output;                                 // made where they are measured
-  std::optional<at::Tensor> bias;
-  const auto run = [&](WindowsWay way) {
+// Four square windows of three heads of 32 channels, in either way.
+auto TypicalCall(c10::ScalarType type, int64_t tokens) {
+  return [type, tokens, qkv = at::Tensor(), output = at::Tensor(),
+          bias = std::optional<at::Tensor>()](AttentionWay way) mutable {
+    constexpr int64_t kHeads = 3, kDim = 32, kWindows = 2;  // along an axis
+    const int64_t side = std::lround(std::sqrt(tokens));
     if (!qkv.defined()) {
       const int64_t map = kWindows * side;
       qkv = TypicalNumbers({1, map, map, 3, kHeads, kDim}, at::kFloat)
                 .permute({3, 0, 4, 1, 2, 5})
                 .to(type);
       output = at::empty_like(qkv[0]);
-      bias = at::zeros({kHeads, side * side, side * side});
+      bias = at::zeros({kHeads, tokens, tokens});
     }
     AttendWindows({MakeWindowsJob(way, qkv[0], qkv[1], qkv[2], output, 0, kHeads, {side, side},
                                   {0, 0}, 0.125, BiasFor(way, bias))});
   };
-  return FasterOfPanelsAndTiles<WindowsWay>(question, run);
 }
 
 // The workspace of the largest of the jobs.
@@ -77,7 +73,7 @@ class WindowsLayout {
     gathered_bytes_ = 4 * tokens * dim * 4;
     parts_ = layout_.Take(tokens + width);
     gathered_ = layout_.Take(gathered_bytes_ / 4);
-    if (jobs.front().way == WindowsWay::kTiles) {
+    if (jobs.front().way == AttentionWay::kTiles) {
       int64_t tiles_bytes = 0, masked = 0;
       for (const WindowsJob& job : jobs) {
         tiles_bytes = std::max(tiles_bytes, TilesScratchBytes(TilesJobOf(job)));
@@ -116,7 +112,7 @@ class WindowsLayout {
 
 }  // namespace
 
-WindowsJob MakeWindowsJob(WindowsWay way, const at::Tensor& query, const at::Tensor& key,
+WindowsJob MakeWindowsJob(AttentionWay way, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value, const at::Tensor& output, int64_t first_head,
                           int64_t heads, std::array<int64_t, 2> window,
                           std::array<int64_t, 2> shift, double scale,
@@ -146,9 +142,9 @@ WindowsJob MakeWindowsJob(WindowsWay way, const at::Tensor& query, const at::Ten
   return job;
 }
 
-std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor>& bias) {
+std::optional<at::Tensor> BiasFor(AttentionWay way, const std::optional<at::Tensor>& bias) {
   if (!bias) return std::nullopt;
-  if (way == WindowsWay::kTiles) return bias->contiguous();
+  if (way == AttentionWay::kTiles) return bias->contiguous();
   const int64_t lanes = LanesNow();
   const int64_t queries = bias->size(1);
   return at::constant_pad_nd(bias->transpose(1, 2),
@@ -156,16 +152,17 @@ std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor
       .contiguous();
 }
 
-WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim) {
-  const Arithmetic arithmetic = type == at::kFloat ? Arithmetic::kFp32 : Arithmetic::kWidenedBf16;
-  if (!HasAmxTiles() || !TakesTiles(TilesJob(arithmetic, tokens, dim))) return WindowsWay::kPanels;
+AttentionWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim) {
+  const bool fp32 = type == at::kFloat;
+  const Arithmetic arithmetic = fp32 ? Arithmetic::kFp32 : Arithmetic::kWidenedBf16;
+  if (HasAmxTiles() && !TakesTiles(TilesJob(arithmetic, tokens, dim))) return AttentionWay::kPanels;
   // What is asked has heads that fill a step of the tiles' depth. One that is half zeros takes as
-  // long: in fp32 windows of 16 channels took 1.7 to 2.8 times as long as by panels.
-  if (dim <= simd::kStep / 2) return WindowsWay::kPanels;
+  // long: in fp32 AEWin's windows of 16 channels took 1.7 to 2.8 times as long as by panels (make
+  // bench-kernels, two cores of an Intel Xeon with AMX, 2026-11-27).
+  if (fp32 && dim <= simd::kStep / 2) return AttentionWay::kPanels;
   static QuestionsBySize<2> questions("window_attention", {8 * 8, 16 * 16});
-  return kWays[questions.Answer(type, tokens, [&](const std::string& question, int64_t size) {
-    return Ask(question, type, std::lround(std::sqrt(size)));
-  })];
+  return FasterOfPanelsAndTiles(questions, type, tokens,
+                                [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 TokenSetsJob TilesJobOf(const WindowsJob& job) {
@@ -194,7 +191,7 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
   std::atomic<int64_t> next{0};
   at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
     std::optional<simd::AmxTiles> tiles;
-    if (jobs.front().way == WindowsWay::kTiles) tiles.emplace();
+    if (jobs.front().way == AttentionWay::kTiles) tiles.emplace();
     for (int64_t thread = begin; thread < end; ++thread) {
       const WindowsScratch scratch = parts.At(base + thread * parts.layout().floats());
       for (int64_t first; (first = next.fetch_add(chunk)) < tasks;) {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/attention/shared/attention_way.h"
 #include "kernels/attention/shared/cpu_panels.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 
@@ -42,12 +43,6 @@ enum class Outcome {
   kMerged,   // with the partial softmax, and that to the output
 };
 
-// How windows are attended.
-enum class WindowsWay {
-  kPanels,
-  kTiles,  // where HasAmxTiles(): what is kWritten and sees itself
-};
-
 // The windows of some heads, in one call.
 struct WindowsJob {
   Arithmetic arithmetic;
@@ -66,7 +61,7 @@ struct WindowsJob {
   int64_t pad_key_head = 0;
   int64_t pad_value_head = 0;
   float scale;
-  WindowsWay way;
+  AttentionWay way;
   int64_t block_width;  // rows a panel may have
   bool sees_itself = true;
   Outcome outcome = Outcome::kWritten;
@@ -93,12 +88,13 @@ struct WindowsScratch {
 
 // The faster one for tensors of this type and windows of so many tokens, of `dim` channels a head
 // (kernels/choice, the questions "window_attention_fp32_n64", "_n256" and those of bf16: "panels"
-// or "tiles"); panels for what tiles do not take. Each is asked once (kernels/choice/asked_once.h).
-WindowsWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim);
+// or "tiles"); panels for what tiles do not take, and in fp32 for up to 16 channels. Each is asked
+// once (kernels/choice/asked_once.h).
+AttentionWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim);
 
 // Heads [first_head, first_head + heads) of the maps. `bias`: BiasFor of that way. The tensors must
 // outlive the job.
-WindowsJob MakeWindowsJob(WindowsWay way, const at::Tensor& query, const at::Tensor& key,
+WindowsJob MakeWindowsJob(AttentionWay way, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value, const at::Tensor& output, int64_t first_head,
                           int64_t heads, std::array<int64_t, 2> window,
                           std::array<int64_t, 2> shift, double scale,
@@ -106,7 +102,7 @@ WindowsJob MakeWindowsJob(WindowsWay way, const at::Tensor& query, const at::Ten
 
 // fp32 [heads, queries, keys] as a job takes it: for panels [heads, keys, queries rounded up to
 // vectors].
-std::optional<at::Tensor> BiasFor(WindowsWay way, const std::optional<at::Tensor>& bias);
+std::optional<at::Tensor> BiasFor(AttentionWay way, const std::optional<at::Tensor>& bias);
 
 // Attends every window of every job, from ATen's threads; jobs are independent of each other, and
 // go the same way.

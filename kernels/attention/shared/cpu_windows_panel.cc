@@ -25,7 +25,6 @@ using attend::Outcome;
 using attend::Places;
 using attend::WindowsJob;
 using attend::WindowsScratch;
-using attend::WindowsWay;
 
 // Which window of which head of which image.
 struct Window {
@@ -276,7 +275,7 @@ void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t 
   const TokenRows output = in_place ? TakeTokens(job, job.output, window, nullptr, nullptr)
                                     : TokenRows{scratch.gathered + 3 * bytes, job.dim};
   const bool has_parts = TakeParts(job, window, scratch.parts);
-  if (job.way == WindowsWay::kTiles) {
+  if (job.way == AttentionWay::kTiles) {
     AttendByTiles(job, window, scratch, {query, key, value, output}, has_parts);
     if (!in_place) ScatterOutput(job, window, output.data);
     return;

@@ -212,4 +212,14 @@ FOVEA_HOST_DEVICE bool IsLeftOut(float logit, float threshold, int32_t equal_bef
   return logit < threshold || (logit == threshold && equal_before >= ties);
 }
 
+// What a call of k-NN attention selects of every row.
+struct Selection {
+  int32_t topk;
+  NormalRank rank;  // of topk in the keys; unused where they are equal
+};
+
+inline Selection SelectionOf(int64_t topk, int64_t keys) {
+  return {static_cast<int32_t>(topk), topk < keys ? RankInNormal(topk, keys) : NormalRank{}};
+}
+
 }  // namespace fovea::kernels::knn

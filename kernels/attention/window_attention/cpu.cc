@@ -5,8 +5,8 @@
 namespace fovea::kernels {
 
 void WindowAttentionCpu(const WindowAttentionInputs& in, const at::Tensor& output) {
-  const attend::WindowsWay way = attend::FastestWindowsWay(
-      in.query.scalar_type(), in.window[0] * in.window[1], in.query.size(4));
+  const AttentionWay way = attend::FastestWindowsWay(in.query.scalar_type(),
+                                                     in.window[0] * in.window[1], in.query.size(4));
   const std::optional<at::Tensor> bias = attend::BiasFor(way, in.bias);
   attend::AttendWindows({attend::MakeWindowsJob(way, in.query, in.key, in.value, output,
                                                 /*first_head=*/0, in.query.size(1), in.window,

@@ -1,11 +1,11 @@
-// Rows in 8 bits.
+// Quantises rows to 8 bits, normalised first where asked (cpu_int8.h).
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/linear/cpu_int8.h"
 #include "kernels/simd/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/linear/cpu_quantise_rows.cc"
+#define HWY_TARGET_INCLUDE "kernels/linear/cpu_int8_rows.cc"
 // Before <hwy/highway.h>: compiles this file once per target.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
