@@ -200,6 +200,7 @@ class SweepRun {
                                                         options_.max_load / kSecond, " s"));
     }
     if (!loaded.ok()) return loaded.status();
+    FOVEA_RETURN_IF_ERROR(CheckDevice(**loaded));
     std::unique_ptr<PreparedImages> own;
     if (value.size) {
       FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
@@ -216,6 +217,17 @@ class SweepRun {
     variants_.Add(*std::move(loaded), *images);
     measured_.push_back(place);
     return absl::OkStatus();
+  }
+
+  // INT8 runs on the CPU where other precisions run on a GPU: as a curve they would say nothing.
+  absl::Status CheckDevice(const LoadedVariant& variant) const {
+    if (measured_.empty()) return absl::OkStatus();
+    const std::string &device = variant.view().device,
+                      &first = variants_.all()[0].loaded->view().device;
+    if (device == first) return absl::OkStatus();
+    return FailedPrecondition(
+        "sweep.other_device",
+        absl::StrCat("it runs on ", device, " and those before it on ", first));
   }
 
   // One pass, which tells whether models can wait for more of them. It warms the point up, too.

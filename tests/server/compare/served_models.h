@@ -19,6 +19,7 @@
 #include "server/pipeline/served_model.h"
 #include "server/pipeline/silent_observer.h"
 #include "server/scheduler/scheduler.h"
+#include "tests/server/compare/one_gpu.h"
 
 namespace fovea {
 
@@ -76,7 +77,9 @@ class ServedModelsTest : public testing::Test {
             .imaging = *imaging_,
             .clock = *environment_clock_,
             .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
-            .device_threads = device_threads_};
+            .device_threads = device_threads_,
+            .gpus = gpus_,
+            .gpu_scheduler = gpu_scheduler_.get()};
   }
   // Before anything is served.
   void UseThreads(int threads) {
@@ -84,11 +87,19 @@ class ServedModelsTest : public testing::Test {
     scheduler_ = *Scheduler::Create({.device_threads = threads}, SteadyClock());
   }
 
+  // A fake one. Before anything is served.
+  void UseGpu() {
+    gpus_ = OneFakeGpu();
+    gpu_scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
+  }
+
   // First: what it is given to uses it to the end.
   std::shared_ptr<Clock> environment_clock_{&SteadyClock(), [](Clock*) {}};
   const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
   int device_threads_ = 1;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
+  Gpus gpus_;
+  std::unique_ptr<Scheduler> gpu_scheduler_;
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
   FewModels models_;
 };

@@ -189,6 +189,18 @@ TEST_F(SweeperTest, EachAxisChangesWhatItSays) {
   EXPECT_TRUE(precisions->places.empty());
 }
 
+// INT8 runs on the CPU wherever the model runs: beside a GPU's its times would say nothing.
+TEST_F(SweeperTest, PointsOfAnotherDeviceAreRefused) {
+  UseGpu();
+  Serve("classifier", kClassifier);
+  const auto sweep = Run(Request(SweepAxis::kPrecision, {"FP32", "INT8"}));
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ(sweep->device, "GPU 0 (fake)");
+  const std::vector<SweptPoint>& points = sweep->curves[0].points;
+  EXPECT_EQ(points[0].failure, "");
+  EXPECT_THAT(points[1].failure, HasSubstr("it runs on CPU and those before it on GPU 0 (fake)"));
+}
+
 // Notes on how many threads each thread that asks for the time would run an operator.
 class ThreadsClock final : public Clock {
  public:
