@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/log.h"
 #include "server/executor/gpu.h"
 #include "server/executor/gpus.h"
 
@@ -67,9 +69,9 @@ class CudaStream final : public GpuStream {
   }
 
   void AwaitIgnoringErrors() noexcept override {
-    // Also after an error of the device that stays, which whoever gives it work next is told.
-    const c10::cuda::CUDAStreamGuard guard(stream_);
-    static_cast<void>(cudaStreamSynchronize(stream_.stream()));
+    // Also after an error of the device that stays, which whoever gives it work next is told, and
+    // which a guard of LibTorch's would throw.
+    static_cast<void>(cudaStreamSynchronize(handle_));
     static_cast<void>(cudaGetLastError());
   }
 
@@ -83,6 +85,7 @@ class CudaStream final : public GpuStream {
   }
 
   const c10::cuda::CUDAStream stream_;
+  const cudaStream_t handle_ = stream_.stream();
   const at::cuda::MempoolId_t pool_ = at::cuda::graph_pool_handle();
   std::array<at::cuda::CUDAEvent, kGpuMarks> marks_{
       at::cuda::CUDAEvent(cudaEventDefault), at::cuda::CUDAEvent(cudaEventDefault),
@@ -154,7 +157,14 @@ class CudaGpu final : public Gpu {
 Gpus FindGpus(int64_t max_bytes) {
   Gpus gpus;
   for (c10::DeviceIndex index = 0; index < c10::cuda::device_count(); ++index) {
-    gpus.push_back(std::make_shared<CudaGpu>(index, max_bytes));
+    try {
+      // Or the allocator could not be asked what it holds before the first tensor.
+      at::globalContext().lazyInitDevice(at::kCUDA);
+      gpus.push_back(std::make_shared<CudaGpu>(index, max_bytes));
+    } catch (const c10::Error& error) {
+      Log(LogLevel::kError,
+          absl::StrCat("GPU ", index, " is left out: ", error.what_without_backtrace()));
+    }
   }
   return gpus;
 }

@@ -14,8 +14,9 @@ class Gpu;  // gpu.h
 using Gpus = std::vector<std::shared_ptr<const Gpu>>;
 
 // All that CUDA shows (CUDA_VISIBLE_DEVICES). None in a build without CUDA (no_cuda_gpu.cc), and on
-// a machine without a driver. Models may hold `max_bytes` of each together, and no more than is
-// free now.
+// a machine without a driver; one of which no memory can be had, as when another process has it to
+// itself, is left out with a line in the log. Models may hold `max_bytes` of each together, and no
+// more than is free now.
 Gpus FindGpus(int64_t max_bytes);
 
 // "GPU 0 (NVIDIA H200), GPU 1 (NVIDIA H200)"; "no GPU".

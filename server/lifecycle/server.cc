@@ -415,6 +415,7 @@ class Server {
     const int cut_off = api_->Drain(transports, timeout);
     access_log_.Flush();
     tracing_->Stop(clock_.Now() + limits::kSpanFlushSeconds * kSecond);
+    if (gpu_lost_) exit_code = 1;  // also where it was lost since
     if (cut_off > 0) {
       exit_code = 1;
       Log(LogLevel::kError,
