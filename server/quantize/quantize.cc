@@ -38,14 +38,22 @@ std::filesystem::path Named(const std::filesystem::path& path) {
   return named.has_filename() ? named : named.parent_path();
 }
 
+absl::Status ExistsAlready(const std::filesystem::path& out) {
+  return absl::AlreadyExistsError(
+      absl::StrCat(out.string(), " exists already; --out names another folder"));
+}
+
 absl::Status CheckOut(const std::filesystem::path& out) {
   FOVEA_RETURN_IF_ERROR(CheckModelName(out.filename().string()));
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(out.string(), " exists already; --out names another folder"));
-  }
-  return absl::OkStatus();
+  const bool there = std::filesystem::exists(std::filesystem::symlink_status(out, error));
+  return there ? ExistsAlready(out) : absl::OkStatus();
+}
+
+// Makes the folder where it has not appeared since CheckOut: what is in it is then this run's.
+absl::Status MakeOut(const std::filesystem::path& out) {
+  std::filesystem::create_directories(out.parent_path());
+  return std::filesystem::create_directory(out) ? absl::OkStatus() : ExistsAlready(out);
 }
 
 std::unique_ptr<models::Model> Served(models::ModelDescription description,
@@ -94,7 +102,7 @@ absl::Status Write(const QuantizeOptions& options, const std::filesystem::path& 
                    ", calibrated with ", pictures, " pictures.");
   FOVEA_ASSIGN_OR_RETURN(const std::string spec,
                          QuantizedSpec(text, out.filename().string(), summary));
-  std::filesystem::create_directories(out / kVersion);
+  std::filesystem::create_directory(out / kVersion);
   models::SaveWeights(out / kVersion / "model.safetensors", backbone, at::kFloat);
   if (!labels.empty()) {
     FOVEA_ASSIGN_OR_RETURN(const std::string lines, LabelsText(labels));
@@ -145,6 +153,7 @@ absl::StatusOr<QuantizeReport> QuantizeOrThrow(const QuantizeOptions& options) {
   report.calibrated_with = static_cast<int64_t>(pictures.calibration.size());
   report.measured_on_its_own = pictures.measured_on_its_own;
 
+  FOVEA_RETURN_IF_ERROR(MakeOut(report.out));
   absl::Cleanup remove = [&] {
     std::error_code error;
     std::filesystem::remove_all(report.out, error);
