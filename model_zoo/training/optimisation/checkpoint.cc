@@ -161,6 +161,9 @@ CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string ide
     : folder_(std::move(folder)), identity_(std::move(identity)) {
   // Again where a training that ended in between has removed the folder.
   for (int tries = 0; lock_.get() < 0 || !IsOpenAs(lock_.get(), folder_); ++tries) {
+    // Which is freed here. Between opening the next and locking it, it would leave whoever has that
+    // one time to end.
+    lock_ = FileDescriptor();
     // Where the disk that a link names was emptied, what it names is made again.
     const std::filesystem::path made =
         std::filesystem::is_symlink(folder_)
@@ -169,9 +172,10 @@ CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string ide
     std::error_code failed;
     std::filesystem::create_directories(made, failed);
     const int opened = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    TORCH_CHECK(opened >= 0 || (errno == ENOENT && tries < kMostTries),
-                "could not open the folder ", folder_.string(),
-                failed ? ": " + failed.message() : "");
+    const int error = errno;
+    TORCH_CHECK(opened >= 0 || (error == ENOENT && tries < kMostTries),
+                "could not open the folder ", folder_.string(), ": ",
+                failed ? failed.message() : std::generic_category().message(error));
     lock_ = FileDescriptor(opened);
     if (opened < 0 || flock(opened, LOCK_EX | LOCK_NB) == 0) continue;
     TORCH_CHECK_VALUE(errno != EWOULDBLOCK,
