@@ -15,6 +15,8 @@ from torchvision.models.detection.image_list import ImageList
 
 # At the second neither the height nor the width divides into the coarsest maps.
 SIZES = [(256, 320), (232, 296)]
+# What strides divide is the easier one.
+TRIED = [pytest.param(SIZES[0], marks=pytest.mark.full), SIZES[1]]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ def check_proposals(found: torch.Tensor, expected: torch.Tensor) -> None:
     assert len(missed) <= 2
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 def test_every_stage_is_torchvisions(
     size: tuple[int, int], published: MaskRCNN, weights: pathlib.Path
 ) -> None:
@@ -116,7 +118,7 @@ def test_every_stage_is_torchvisions(
         assert distance(mine, theirs) <= 1e-4
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 def test_detections_are_torchvisions(
     size: tuple[int, int], published: MaskRCNN, weights: pathlib.Path
 ) -> None:

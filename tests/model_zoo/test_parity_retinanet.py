@@ -16,6 +16,8 @@ from torchvision_detectors import retinanet_stages as stages
 
 # Of the coarsest maps, at the second size, neither the height nor the width divides the input's.
 SIZES = [(256, 320), (232, 296)]
+# What strides divide is the easier one.
+TRIED = [pytest.param(SIZES[0], marks=pytest.mark.full), SIZES[1]]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def check_stages(
     assert distance(ours_, deltas.flatten(1)) <= bound
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 def test_maps_logits_and_deltas_are_torchvisions(
     size: tuple[int, int], published: RetinaNet, weights: pathlib.Path
 ) -> None:
@@ -120,7 +122,7 @@ def check_detections(
         left -= set(same[:1])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TRIED)
 def test_detections_are_torchvisions(
     size: tuple[int, int], published: RetinaNet, weights: pathlib.Path
 ) -> None:
