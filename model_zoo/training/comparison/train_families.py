@@ -1,6 +1,7 @@
 """Trains one small model per attention of the registry in one frame, and compares them.
 
-    train_families.py BUILD MODELS RESULTS [--families NAME...] [--seeds 3] [--epochs 8] [--jobs N] [--bundle FOLDER]
+    train_families.py BUILD MODELS RESULTS [--families NAME...] [--seeds 3] [--epochs 8] [--validation-images N] [--jobs N]
+        [--bundle FOLDER]
 
 Every model has the same frame (demo_frame_64: width, depth, MLPs, positions), recipe and number of pictures; only the
 attention differs. MODELS keeps the trained models as folders that a server can serve: a second run goes on where the first
@@ -40,11 +41,13 @@ def registered_families(build: pathlib.Path) -> list[str]:
 
 
 def recipe(arguments: argparse.Namespace, family: str, seed: int) -> list[str]:
+    validation = arguments.validation_images
     return [
         *("--backbone", FRAME, "--attention", OPTIONS.get(family, family)),
         *("--seed", str(seed), "--epochs", str(arguments.epochs)),
         *("--images-per-epoch", str(arguments.images_per_epoch)),
         *("--learning-rate", str(LEARNING_RATE)),
+        *(() if validation is None else ("--validation-images", str(validation))),
         # As near to the same numbers as machines come: sums in one order, products of one precision.
         *("--threads", "1", "--arithmetic", "bf16", "--keep", "last"),
     ]
@@ -167,6 +170,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--images-per-epoch", type=int, default=9600)
+    parser.add_argument("--validation-images", type=int, help="default: fovea-train's")
     parser.add_argument("--compared-images", type=int, default=4800)
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), help="models at a time"

@@ -30,7 +30,8 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_models_are_trained_once_and_compared(tmp_path: pathlib.Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     arguments = (models, results, "--families", "knn", "conv")
-    arguments += ("--epochs", 1, "--images-per-epoch", 64, "--compared-images", 50)
+    arguments += ("--epochs", 1, "--images-per-epoch", 64)
+    arguments += ("--validation-images", 50, "--compared-images", 50)
 
     first = run(*arguments, "--seeds", 1)
     assert first.returncode == 0, first.stderr
