@@ -20,10 +20,13 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/conv_static_key_attention/implementations.h"
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/key_only_layer/path.h"
+#include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/shared/cpu_windows.h"
 #include "kernels/choice/asked_once.h"
+#include "kernels/choice/questions.h"
 #include "kernels/linear/linear_way.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
@@ -210,7 +213,7 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
   const auto take_answers = [&] {
     for (const Answered& answered : Answers()) {
       const bool ours = std::ranges::any_of(
-          std::array{"linear_", "dense_", "window_", "key_only_"},
+          std::array{"linear_", "dense_", "knn_", "conv_static_key_", "window_", "key_only_"},
           [&](const char* beginning) { return answered.question.starts_with(beginning); });
       if (ours) choices += answered.question + "=" + answered.answer + ",";
     }
@@ -219,19 +222,36 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
   for (const c10::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t tokens : {1, 64, 65, 256, 257, 5000}) {
       FastestDenseAttentionWay(type, tokens);
+      FastestKnnAttentionWay(type, tokens);
       attend::FastestWindowsWay(type, tokens, 32);
     }
+    FastestConvStaticKeyWay(type);
     for (const bool prepared : {false, true}) {
       FastestKeyOnlyPath({197, 48, 3, type, at::kCPU, prepared});
     }
   }
   take_answers();
-  EXPECT_GE(std::ranges::count(choices, ','), simd::HasAmx() ? 3 + 6 + 4 + 4 : 4);
+  // Linear layers are not asked about where nothing but ATen has them.
+  EXPECT_GE(std::ranges::count(choices, ','), (simd::HasAmx() ? 3 : 0) + 6 + 4 + 2 + 4 + 4);
   // On a GPU.
   choices +=
       "key_only_layer_fp16_n1536_c64_unprepared=plain,dense_attention_fp16_d64_n256_h32=sdpa";
   setenv("FOVEA_CHOOSE", choices.c_str(), 1);
   EXPECT_EQ(Fastest(question_, Taking({{"only", 0}})), 0) << choices;
+}
+
+// Also those that this machine is not asked.
+TEST_F(ChoiceTest, EveryFamilyOfQuestionsIsKnown) {
+  for (const char* question :
+       {"linear_int8", "dense_attention_fp32_n64", "window_attention_bf16_n256",
+        "knn_attention_fp32_n256", "knn_attention_bf16_n1024",
+        "conv_static_key_attention_bf16_n256", "key_only_layer_fp32_n768_c192",
+        "key_only_layer_bf16_n64_c128_unprepared", "dense_attention_fp16_d64_n1024_h8"}) {
+    EXPECT_TRUE(IsQuestion(question)) << question;
+  }
+  for (const char* question : {"knn_attention_fp32_n64", "conv_static_key_attention_fp32_n64"}) {
+    EXPECT_FALSE(IsQuestion(question)) << question;
+  }
 }
 
 TEST_F(ChoiceTest, OneAloneIsNotMeasured) {
