@@ -3,8 +3,11 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
+#include "kernels/attention/shared/cpu_tiles.h"
+#include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/linear/linear_chain.h"
 #include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/isa.h"
@@ -85,12 +88,14 @@ constexpr AttentionPeak kAttentionPeaks[] = {
 };
 
 // In bytes; linear layers run by `way`, one after the other or tile by tile. Attention runs by
-// panels: on AMX's tiles each thread also has a head's keys and values as tiles read them.
-double PeakOf(const ModelDescription& description, int64_t images, const char* way) {
+// panels unless told: on AMX's tiles each thread also has a head's keys and values as tiles read
+// them.
+double PeakOf(const ModelDescription& description, int64_t images, const char* way,
+              bool tiles = false) {
   // The key-only layer's way by which its weights are not made for each image.
   const std::string choices = std::string("linear_fp32=") + way +
                               ",key_only_layer_fp32_n64_c128=half_folded," +
-                              kernels::ForcedWays(/*tiles=*/false);
+                              kernels::ForcedWays(tiles);
   const kernels::ScopedChoose choose(choices);
   const std::unique_ptr<Model> model = LoadModel(description);
   model->Prepare(c10::kCPU, Precision::kFp32);
@@ -148,6 +153,20 @@ TEST(PassMemoryTest, NoAttentionHoldsMoreMapsThanItReads) {
     EXPECT_LE(peak / kMap, maps + 0.5) << attention;
     EXPECT_GE(peak / kMap, maps - 0.5) << attention;  // or the bound is not its own
   }
+}
+
+TEST(PassMemoryTest, OnTilesEachThreadHasScratchBesides) {
+  if (!kernels::HasTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  constexpr double kMap = 64 * 128 * sizeof(float);
+  const double peak =
+      PeakOf({.backbone = "demo_frame_64", .attention = {"dense"}, .random_weights_seed = 1},
+             /*images=*/1, "onednn", /*tiles=*/true);
+  const at::Tensor head = at::empty({1, 4, 64, 32});
+  const int64_t scratch = kernels::attend::TilesScratchBytes(
+      kernels::attend::MakeTokenSetsJob(head, head, head, std::nullopt, /*scale=*/1, head));
+  const auto all = static_cast<double>(at::get_num_threads() * scratch);
+  EXPECT_LE((peak - all) / kMap, kAttention + 0.5);
+  EXPECT_GE((peak - all) / kMap, kAttention - 0.5);
 }
 
 }  // namespace
