@@ -19,7 +19,9 @@ namespace {
 
 class ModelFolderTest : public ::testing::Test {
  protected:
-  ModelFolderTest() : root_(std::filesystem::path(::testing::TempDir()) / "model_folder_test") {
+  ModelFolderTest()
+      : root_(std::filesystem::path(::testing::TempDir()) /
+              ("model_folder_test_" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(root_);
   }
   ~ModelFolderTest() override { std::filesystem::remove_all(root_); }

@@ -1,6 +1,7 @@
 #include "model_zoo/training/report.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,7 +14,9 @@ namespace {
 
 class CsvLogTest : public ::testing::Test {
  protected:
-  CsvLogTest() : folder_(std::filesystem::path(::testing::TempDir()) / "csv_log_test") {
+  CsvLogTest()
+      : folder_(std::filesystem::path(::testing::TempDir()) /
+                ("csv_log_test_" + std::to_string(::getpid()))) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }

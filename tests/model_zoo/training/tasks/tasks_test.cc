@@ -1,6 +1,7 @@
 // Every task that learns from samples, in little, and weights that another model starts from.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -129,7 +130,9 @@ TEST(TasksTest, AModelOfOtherClassesIsRefused) {
 
 class StartTest : public ::testing::Test {
  protected:
-  StartTest() : file_(std::filesystem::path(::testing::TempDir()) / "start_test.safetensors") {}
+  StartTest()
+      : file_(std::filesystem::path(::testing::TempDir()) /
+              ("start_test_" + std::to_string(::getpid()) + ".safetensors")) {}
   ~StartTest() override { std::filesystem::remove(file_); }
 
   FittedWeights Start(const ModelDescription& from, const ModelDescription& to) {
