@@ -7,9 +7,11 @@
 #include <charconv>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "kernels/memory/memory_ledger.h"
@@ -93,7 +95,7 @@ int64_t PeakBytes(const Model& model, int64_t images) {
   return ledger.peak_bytes();
 }
 
-Row Measure(const CountedModel& counted, const PrintedCosts* printed, const Options& options) {
+Row Measure(const CountedModel& counted, const Options& options) {
   const std::unique_ptr<Model> model = LoadModel(Describe(counted));
   const ModelInfo& info = model->info();
   Row row = {.backbone = std::string(counted.backbone),
@@ -101,8 +103,7 @@ Row Measure(const CountedModel& counted, const PrintedCosts* printed, const Opti
              .head = std::string(counted.head),
              .size = {info.image_height, info.image_width},
              .parameters_m = static_cast<double>(info.parameters) / 1e6,
-             .multiply_adds_g = static_cast<double>(MultiplyAdds(*model)) / 1e9,
-             .printed = printed};
+             .multiply_adds_g = static_cast<double>(MultiplyAdds(*model)) / 1e9};
   if (options.memory) {
     model->Prepare(c10::kCPU, Precision::kFp32);
     row.peak_1 = PeakBytes(*model, 1);
@@ -117,11 +118,21 @@ bool IsAsked(const Options& options, std::string_view backbone) {
 
 std::vector<Row> Rows(const Options& options) {
   std::vector<Row> rows;
+  // Several papers print one model: it is measured once.
+  using Key = std::tuple<std::string_view, std::string_view, std::string_view, ImageSize>;
+  std::map<Key, Row> measured;
+  const auto add = [&](const CountedModel& counted, const PrintedCosts* printed) {
+    const Key key = {counted.backbone, counted.attention, counted.head, counted.size};
+    auto found = measured.find(key);
+    if (found == measured.end()) found = measured.emplace(key, Measure(counted, options)).first;
+    rows.push_back(found->second);
+    rows.back().printed = printed;
+  };
   if (options.heads) {
     for (const PrintedCosts& row : CostsWithHeadsInPapers()) {
       if (!IsAsked(options, row.backbone)) continue;
       if (!options.head.empty() && row.head != options.head) continue;
-      rows.push_back(Measure(ModelOf(row), &row, options));
+      add(ModelOf(row), &row);
     }
     if (rows.empty()) Refuse("no paper has such a detector or segmenter");
     return rows;
@@ -134,7 +145,7 @@ std::vector<Row> Rows(const Options& options) {
     for (const std::string& attention : options.attentions) {
       CountedModel counted = plain;
       counted.attention = attention;
-      rows.push_back(Measure(counted, nullptr, options));
+      add(counted, nullptr);
     }
     if (!options.attentions.empty()) continue;
     bool printed = false;
@@ -144,10 +155,10 @@ std::vector<Row> Rows(const Options& options) {
       if (row.backbone != entry.name) continue;
       CountedModel counted = plain;
       counted.attention = row.attention;
-      rows.push_back(Measure(counted, &row, options));
+      add(counted, &row);
       printed = true;
     }
-    if (!printed) rows.push_back(Measure(plain, nullptr, options));
+    if (!printed) add(plain, nullptr);
   }
   return rows;
 }
