@@ -1,4 +1,5 @@
-"""Every model of the zoo loads and answers through a running server, by its registry name, with random weights."""
+"""Models of the zoo load and answer through a running server, by their registry names, with random weights; those that are
+larger_variants.py's only with --full."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def zoo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("name", larger_in_full(NAMES))
-def test_every_model_loads_and_answers(name: str, zoo_server: Server) -> None:
+def test_a_model_loads_and_answers(name: str, zoo_server: Server) -> None:
     client = triton.InferenceServerClient(zoo_server.grpc)
     client.load_model(name)
     try:
