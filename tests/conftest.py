@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from running_server import DEMO, Server
+from running_server import DEMO, ROOT, Server
+
+# Whose few tests take longest: they begin first, or they would begin when the other processes have nothing left to do.
+LONG_FILES = (
+    "tests/load/test_soak.py",
+    "tests/load/test_memory.py",
+    "tests/deploy/dashboards/test_dashboards.py",
+    "tests/client/examples/test_demo.py",
+    "tests/client/cli/test_documented_commands.py",
+    "tests/conformance/test_perf_analyzer.py",
+    "tests/model_zoo/training/test_resume.py",
+    "tests/model_zoo/training/comparison/test_train_families.py",
+    "tests/model_zoo/test_zoo_table.py",
+    "tests/model_zoo/test_linear_ways.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,6 +56,16 @@ def pytest_collection_modifyitems(
             items=[item for item in items if item not in chosen]
         )
         items[:] = chosen
+    in_order(items)
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """LONG_FILES, then files by the number of their tests: as pytest-xdist hands them out with --no-loadscope-reorder."""
+    missing = [name for name in LONG_FILES if not (ROOT / name).is_file()]
+    assert not missing, f"LONG_FILES has {missing}, which are not there"
+    first = {ROOT / name: place for place, name in enumerate(LONG_FILES)}
+    tests = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: (first.get(item.path, len(first)), -tests[item.path]))
 
 
 @pytest.fixture

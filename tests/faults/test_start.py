@@ -250,8 +250,10 @@ def test_row_39_a_server_that_gets_no_thread_says_that_it_cannot_start(
     (os.cpu_count() or 1) < 2, reason="one processor has no quota below it"
 )
 def test_in_a_cgroup_with_a_quota_the_server_has_as_many_threads(
-    start_server, one_model, limited
+    start_server, one_model, limited, monkeypatch
 ):
+    # Of the whole run of tests: who sets it has decided how threads wait.
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     version1 = {"cpu.cfs_period_us": 100_000, "cpu.cfs_quota_us": 100_000}
     program = limited("cpu", version1, {"cpu.max": "100000 100000"})
     server = start_server(
