@@ -26,7 +26,7 @@ struct Family {
 
 const std::vector<Family>& Families() {
   static const std::vector<Family> families = {
-      {std::regex("linear_(?:fp32|bf16|int8)")},
+      {std::regex("linear_(?:fp32|bf16|int8)(?:_c768)?")},
       {std::regex("dense_attention_(?:fp32|bf16)_n(?:64|256|1024)")},
       {std::regex("window_attention_(?:fp32|bf16)_n(?:64|256)")},
       {std::regex("knn_attention_(?:fp32|bf16)_n(?:256|1024)")},

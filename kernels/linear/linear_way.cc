@@ -16,32 +16,37 @@
 namespace fovea::kernels {
 namespace {
 
-// Those of DeiT-T: the smaller a layer, the more what stands around it weighs.
-constexpr int64_t kRows = 2 * 197, kChannels = 192, kHidden = 4 * kChannels;
+// Those of DeiT-T and of DeiT-B: the narrower a layer, the more what stands around it weighs.
+constexpr int64_t kNarrow = 192, kWide = 768;
+// Between them in ratio.
+constexpr int64_t kMostNarrow = 384;
 
 // x + fc2(gelu(fc1(norm(x)))).
 class Mlp {
  public:
-  Mlp(LinearWay way, c10::ScalarType type)
+  Mlp(LinearWay way, c10::ScalarType type, int64_t channels)
       : way_(way),
-        input_(TypicalNumbers({kRows, kChannels}, type == at::kChar ? RowsOfInt8() : type)),
-        norm_weight_(at::ones({kChannels})),
-        norm_bias_(at::zeros({kChannels})) {
-    const at::Tensor fc1 = TypicalNumbers({kHidden, kChannels}, at::kFloat) / 16;
-    const at::Tensor fc2 = TypicalNumbers({kChannels, kHidden}, at::kFloat) / 32;
+        input_(TypicalNumbers({channels == kWide ? 197 : 2 * 197, channels},
+                              type == at::kChar ? RowsOfInt8() : type)),
+        norm_weight_(at::ones({channels})),
+        norm_bias_(at::zeros({channels})) {
+    const int64_t hidden = 4 * channels;
+    const at::Tensor fc1 = TypicalNumbers({hidden, channels}, at::kFloat) / 16;
+    const at::Tensor fc2 = TypicalNumbers({channels, hidden}, at::kFloat) / 32;
     if (const auto products = ProductsOf(way, type)) {
       const bool packed_for_amx = PacksForAmx(way, *products);
-      matrices_.emplace_back(fc1, at::zeros({kHidden}), *products, packed_for_amx);
-      matrices_.emplace_back(fc2, at::zeros({kChannels}), *products, packed_for_amx);
+      matrices_.emplace_back(fc1, at::zeros({hidden}), *products, packed_for_amx);
+      matrices_.emplace_back(fc2, at::zeros({channels}), *products, packed_for_amx);
     } else {
-      layers_.emplace_back(fc1, at::zeros({kHidden}), type);
-      layers_.emplace_back(fc2, at::zeros({kChannels}), type);
+      layers_.emplace_back(fc1, at::zeros({hidden}), type);
+      layers_.emplace_back(fc2, at::zeros({channels}), type);
     }
   }
 
   void Run() const {
     if (way_ == LinearWay::kOneDnn) {
-      const at::Tensor normed = at::layer_norm(input_, {kChannels}, norm_weight_, norm_bias_, 1e-6);
+      const at::Tensor normed =
+          at::layer_norm(input_, {input_.size(1)}, norm_weight_, norm_bias_, 1e-6);
       layers_[1].ApplyAdd(layers_[0].ApplyGelu(normed), input_);
       return;
     }
@@ -107,19 +112,23 @@ bool PacksForAmx(LinearWay way, Products products) {
 
 c10::ScalarType RowsOfInt8() { return simd::HasBf16Gemm() ? at::kBFloat16 : at::kFloat; }
 
-LinearWay FastestLinearWay(c10::ScalarType type) {
+LinearWay FastestLinearWay(c10::ScalarType type, int64_t channels) {
+  const bool wide = channels > kMostNarrow;
   const std::vector<LinearWay> ways = WaysOf(type);
   if (ways.empty()) return LinearWay::kAten;
   // Made when one is measured: most processes never do.
   std::vector<std::unique_ptr<Mlp>> mlps(ways.size());
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < ways.size(); ++i) {
-    candidates.push_back({NameOf(ways[i]), [&mlps, &ways, type, i] {
-                            if (!mlps[i]) mlps[i] = std::make_unique<Mlp>(ways[i], type);
+    candidates.push_back({NameOf(ways[i]), [&, i] {
+                            if (!mlps[i]) {
+                              mlps[i] =
+                                  std::make_unique<Mlp>(ways[i], type, wide ? kWide : kNarrow);
+                            }
                             mlps[i]->Run();
                           }});
   }
-  return ways[Fastest("linear_" + TypeName(type), candidates)];
+  return ways[Fastest("linear_" + TypeName(type) + (wide ? "_c768" : ""), candidates)];
 }
 
 }  // namespace fovea::kernels

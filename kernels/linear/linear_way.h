@@ -21,9 +21,11 @@ enum class LinearWay {
 std::string_view NameOf(LinearWay way);
 
 // The one that takes an MLP of a transformer's block through in least time (kernels/choice, the
-// questions "linear_fp32", "linear_bf16" and, of kChar, "linear_int8"); kAten where there is none:
-// of kChar, a processor without AVX2, on which such layers do not run.
-LinearWay FastestLinearWay(c10::ScalarType type);
+// questions "linear_fp32", "linear_bf16" and, of kChar, "linear_int8", and "linear_fp32_c768" and
+// so on for more than 384 channels); kAten where there is none: of kChar, a processor without AVX2,
+// on which such layers do not run.
+//   `channels`: the fewer of a layer's inputs and outputs, so that the layers of a block agree.
+LinearWay FastestLinearWay(c10::ScalarType type, int64_t channels);
 
 // The type of the rows between 8-bit layers: BF16 where this processor multiplies it, else FP32.
 c10::ScalarType RowsOfInt8();

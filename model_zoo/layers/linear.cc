@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "kernels/linear/linear_chain.h"
 #include "kernels/linear/linear_way.h"
 
@@ -81,7 +83,9 @@ void Linear::Prepare(const Placement& placement) {
   const bool int8 = placement.int8 && !keeps_precision_;
   const c10::ScalarType type = int8 ? at::kChar : placement.dtype;
   const kernels::LinearWay way =
-      placement.device.is_cpu() ? kernels::FastestLinearWay(type) : kernels::LinearWay::kAten;
+      placement.device.is_cpu()
+          ? kernels::FastestLinearWay(type, std::min(weight.size(0), weight.size(1)))
+          : kernels::LinearWay::kAten;
   TORCH_CHECK_VALUE(!int8 || way != kernels::LinearWay::kAten,
                     "linear layers in INT8 need a processor with AVX2");
   if (const auto products = kernels::ProductsOf(way, type)) {

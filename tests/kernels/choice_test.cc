@@ -218,7 +218,9 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
       if (ours) choices += answered.question + "=" + answered.answer + ",";
     }
   };
-  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16, at::kChar}) FastestLinearWay(type);
+  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16, at::kChar}) {
+    for (const int64_t channels : {384, 385}) FastestLinearWay(type, channels);
+  }
   for (const c10::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t tokens : {1, 64, 65, 256, 257, 5000}) {
       FastestDenseAttentionWay(type, tokens);
@@ -232,7 +234,7 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
   }
   take_answers();
   // Linear layers are not asked about where nothing but ATen has them.
-  EXPECT_GE(std::ranges::count(choices, ','), (simd::HasAmx() ? 3 : 0) + 6 + 4 + 2 + 4 + 4);
+  EXPECT_GE(std::ranges::count(choices, ','), (simd::HasAmx() ? 6 : 0) + 6 + 4 + 2 + 4 + 4);
   // On a GPU.
   choices +=
       "key_only_layer_fp16_n1536_c64_unprepared=plain,dense_attention_fp16_d64_n256_h32=sdpa";
@@ -243,7 +245,7 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
 // Also those that this machine is not asked.
 TEST_F(ChoiceTest, EveryFamilyOfQuestionsIsKnown) {
   for (const char* question :
-       {"linear_int8", "dense_attention_fp32_n64", "window_attention_bf16_n256",
+       {"linear_int8", "linear_fp32_c768", "dense_attention_fp32_n64", "window_attention_bf16_n256",
         "knn_attention_fp32_n256", "knn_attention_bf16_n1024",
         "conv_static_key_attention_bf16_n256", "key_only_layer_fp32_n768_c192",
         "key_only_layer_bf16_n64_c128_unprepared", "dense_attention_fp16_d64_n1024_h8"}) {

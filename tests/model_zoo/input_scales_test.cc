@@ -170,7 +170,7 @@ TEST(InputScalesTest, ScalesAreBetterThanNoneWhereChannelsDiffer) {
   EXPECT_LT(layer.by_scales, 0.5 * least(alphas, factors, false)) << "whatever the weights are";
 
   // And so is what runs.
-  if (kernels::FastestLinearWay(at::kChar) == kernels::LinearWay::kAten) {
+  if (kernels::FastestLinearWay(at::kChar, 1) == kernels::LinearWay::kAten) {
     GTEST_SKIP() << "this processor does not run linear layers in INT8";
   }
   const at::Tensor fresh = draw(), exact = fresh.matmul(weight.t());
