@@ -178,6 +178,7 @@ class Server {
     Announce(absl::StrCat("listening: grpc=", grpc, " http=", http, " metrics=", metrics),
              {{"event", "listening"}, {"grpc", grpc}, {"http", http}, {"metrics", metrics}});
     NotifyServiceManager("READY=1\nSTATUS=loading models");
+    deadline_ = &deadline;
     std::thread loading;
     const absl::Status started =
         StartThreads([&] { loading = std::thread([this] { LoadModels(); }); });
@@ -395,7 +396,8 @@ class Server {
         std::max<Nanos>(0, left_at_.load() + options_.drain_delay_ms * kMillisecond - clock_.Now());
     Nanos timeout = options_.drain_timeout_ms * kMillisecond;
     Nanos grace = kGiveUpGrace + kHangGrace;
-    if (gpu_lost_) {
+    const bool lost = gpu_lost_;
+    if (lost) {
       // What needs the GPU fails at once; the process that comes next has one.
       delay = 0;
       timeout = std::min(timeout, kLostGpuDrain);
@@ -404,6 +406,7 @@ class Server {
     NotifyServiceManager("STOPPING=1\nSTATUS=answering what was accepted");
     deadline.Set(clock_.Now() + delay + timeout + grace, 1,
                  "ending: a call did not end within the drain timeout");
+    if (!lost && gpu_lost_) EndSoonWithoutGpu();  // whose end this would have put off
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     if (experiments_ != nullptr) experiments_->CancelLoads();
     repository_->Stop();
@@ -433,12 +436,21 @@ class Server {
   void EndWithoutGpu() {
     if (gpu_lost_.exchange(true)) return;
     Log(LogLevel::kError, "ending: a GPU is lost until another process is started");
+    EndSoonWithoutGpu();
     stop_.Add(1);
+  }
+
+  // Also where the server drains already, with a delay that was meant for one that has its GPUs.
+  void EndSoonWithoutGpu() {
+    ExitDeadline* const deadline = deadline_;
+    if (deadline == nullptr) return;  // nothing is served yet
+    deadline->Set(clock_.Now() + kLostGpuExit, 1, "ending: a GPU is lost");
   }
 
   const ServerOptions options_;
   StopRequest& stop_;
   std::atomic<bool> gpu_lost_ = false;
+  std::atomic<ExitDeadline*> deadline_ = nullptr;  // Run's
   Clock& clock_ = SteadyClock();
   Metrics metrics_{{.triton = options_.triton_metrics}};
   AccessLog access_log_{ToAccessLogOptions(options_), clock_};

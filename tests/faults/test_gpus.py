@@ -291,3 +291,20 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     assert server.process.wait(10) == 1
     assert time.monotonic() - begin < 5, "its supervisor waits for no drain delay"
     server.wait_for_log("ending: a GPU is lost until another process is started")
+
+
+def test_row_41_a_gpu_that_is_lost_during_a_drain_ends_it(
+    lost: tuple[Server, pathlib.Path], connect
+):
+    server, file = lost
+    caller = connect(server)
+    caller.infer(identity_request(model="on_gpu"))
+    server.process.terminate()
+    server.wait_for_log("stopping: health reads NOT_SERVING from here on")
+    file.touch()
+    begin = time.monotonic()
+    with pytest.raises(grpc.RpcError):
+        while time.monotonic() < begin + 5:
+            caller.infer(identity_request(model="on_gpu"))
+    assert server.process.wait(10) == 1, "its supervisor is to know"
+    assert time.monotonic() - begin < 7, "of a delay of a minute that it was asked for"
