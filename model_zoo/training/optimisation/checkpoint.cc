@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
 #include "model_zoo/weights/safetensors.h"
 
@@ -164,6 +166,8 @@ CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string ide
     // Which is freed here. Between opening the next and locking it, it would leave whoever has that
     // one time to end.
     lock_ = FileDescriptor();
+    // Nor in step with it, as file systems let one operation on a folder wait for the other.
+    if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     // Where the disk that a link names was emptied, what it names is made again.
     const std::filesystem::path made =
         std::filesystem::is_symlink(folder_)
