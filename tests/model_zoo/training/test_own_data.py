@@ -169,7 +169,7 @@ def test_from_a_bundled_detector_to_a_served_one_that_knows_other_objects(
     command = [BUILD / "bin/fovea-train", "--threads", 1, "--data", data["detection"]]
     command += ["--from", DEMO / "instances_key_only", "--out", finder]
     done = subprocess.run(
-        list(map(str, [*command, "--batch-size", 4, "--epochs", 25])),
+        list(map(str, [*command, "--batch-size", 4, "--epochs", 40])),
         check=True,
         capture_output=True,
         text=True,
