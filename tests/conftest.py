@@ -14,14 +14,18 @@ from running_server import DEMO, ROOT, Server
 LONG_FILES = (
     "tests/load/test_soak.py",
     "tests/load/test_memory.py",
+    "tests/model_zoo/training/test_own_data.py",
+    "tests/model_zoo/test_demo_scenes.py",
+    "tests/model_zoo/test_parity_mask_rcnn.py",
+    "tests/model_zoo/test_parity_mmdetection.py",
     "tests/deploy/dashboards/test_dashboards.py",
-    "tests/client/examples/test_demo.py",
-    "tests/client/cli/test_documented_commands.py",
-    "tests/conformance/test_perf_analyzer.py",
-    "tests/model_zoo/training/test_resume.py",
     "tests/model_zoo/training/comparison/test_train_families.py",
+    "tests/model_zoo/training/test_resume.py",
+    "tests/client/examples/test_demo.py",
+    "tests/conformance/test_perf_analyzer.py",
     "tests/model_zoo/test_zoo_table.py",
-    "tests/model_zoo/test_linear_ways.py",
+    "tests/conformance/test_openapi.py",
+    "tests/client/cli/test_documented_commands.py",
 )
 
 
