@@ -141,3 +141,13 @@ def test_one_batch_is_compared_with_no_floor(
 ) -> None:
     assert compare({"pit_b_bf16_over_eager": 0.1}, [1]) == 0
     assert "Not compared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("amx", [True, False])
+def test_int8_has_a_floor_over_bf16_where_amx_multiplies_it(
+    amx: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "has_amx_int8", lambda: amx)
+    assert models.has_floor("INT8", "bf16") == amx
+    assert models.has_floor("INT8", "openvino")
+    assert not models.has_floor("BF16", "zentorch")

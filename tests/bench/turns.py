@@ -50,6 +50,10 @@ def vendor() -> str:
     return _of_processor("vendor_id")
 
 
+def has_amx_int8() -> bool:
+    return "amx_int8" in _of_processor("flags").split()
+
+
 def _of_processor(field: str) -> str:
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     return next(
