@@ -93,7 +93,7 @@ constexpr AttentionPeak kAttentionPeaks[] = {
 double PeakOf(const ModelDescription& description, int64_t images, const char* way,
               bool tiles = false) {
   // The key-only layer's way by which its weights are not made for each image.
-  const std::string choices = std::string("linear_fp32=") + way +
+  const std::string choices = std::string("linear_fp32=") + way + ",linear_fp32_c768=" + way +
                               ",key_only_layer_fp32_n64_c128=half_folded," +
                               kernels::ForcedWays(tiles);
   const kernels::ScopedChoose choose(choices);
