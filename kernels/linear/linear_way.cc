@@ -16,9 +16,7 @@
 namespace fovea::kernels {
 namespace {
 
-// Those of DeiT-T and of DeiT-B: the narrower a layer, the more what stands around it weighs.
-constexpr int64_t kNarrow = 192, kWide = 768;
-// Between them in ratio.
+// Between the two in ratio.
 constexpr int64_t kMostNarrow = 384;
 
 // x + fc2(gelu(fc1(norm(x)))).
@@ -26,7 +24,7 @@ class Mlp {
  public:
   Mlp(LinearWay way, c10::ScalarType type, int64_t channels)
       : way_(way),
-        input_(TypicalNumbers({channels == kWide ? 197 : 2 * 197, channels},
+        input_(TypicalNumbers({channels == kWideMlp ? 197 : 2 * 197, channels},
                               type == at::kChar ? RowsOfInt8() : type)),
         norm_weight_(at::ones({channels})),
         norm_bias_(at::zeros({channels})) {
@@ -122,8 +120,8 @@ LinearWay FastestLinearWay(c10::ScalarType type, int64_t channels) {
   for (size_t i = 0; i < ways.size(); ++i) {
     candidates.push_back({NameOf(ways[i]), [&, i] {
                             if (!mlps[i]) {
-                              mlps[i] =
-                                  std::make_unique<Mlp>(ways[i], type, wide ? kWide : kNarrow);
+                              mlps[i] = std::make_unique<Mlp>(ways[i], type,
+                                                              wide ? kWideMlp : kNarrowMlp);
                             }
                             mlps[i]->Run();
                           }});

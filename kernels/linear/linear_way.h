@@ -2,6 +2,7 @@
 #pragma once
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -16,6 +17,10 @@ enum class LinearWay {
   kTilesInParts,  // the same, fp32 products in parts (Products::kBf16Parts)
   kVectors,       // the same, 8-bit products by vectors instead of AMX's tiles (cpu_int8.h)
 };
+
+// Channels of the MLPs that are measured, DeiT-T's and DeiT-B's: the narrower a layer, the more
+// what stands around it weighs.
+inline constexpr int64_t kNarrowMlp = 192, kWideMlp = 768;
 
 // "aten", "onednn", "tiles", "tiles_in_parts", "vectors".
 std::string_view NameOf(LinearWay way);

@@ -73,6 +73,21 @@ class LogitsPair(abc.ABC):
         return output
 
 
+def logits_by_way(
+    pair: LogitsPair, way: str, precision: str = "FP32", **options: object
+) -> torch.Tensor | None:
+    """Ours, with all linear layers run by `way` (kernels/linear/linear_way.h); None where this machine does not have it."""
+    question = f"linear_{precision.lower()}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOVEA_CHOOSE", f"{question}={way},{question}_c768={way}")
+        try:
+            return pair.ours(precision=precision, **options)
+        except RuntimeError as error:
+            if "on this machine" not in str(error):
+                raise
+            return None
+
+
 class Pair(LogitsPair):
     """A published model and the same weights in the zoo."""
 

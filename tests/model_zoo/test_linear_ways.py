@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 import torch
-from parity import BUILD, Pair, distance, timm_model
+from parity import BUILD, Pair, distance, logits_by_way, timm_model
 
 WAYS = {
     "FP32": ["onednn", "tiles", "tiles_in_parts"],
@@ -56,30 +56,24 @@ def pair(
     return CachedPair(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def logits(
-    pair: CachedPair, precision: str, way: str, monkeypatch: pytest.MonkeyPatch
-) -> torch.Tensor:
-    if (precision, way) in pair.by_way:
-        return pair.by_way[precision, way]
-    question = f"linear_{precision.lower()}"
-    monkeypatch.setenv("FOVEA_CHOOSE", f"{question}={way},{question}_c768={way}")
-    try:
-        return pair.by_way.setdefault((precision, way), pair.ours(precision=precision))
-    except RuntimeError as error:
-        if "on this machine" not in str(error):
-            raise
-        pytest.skip(f"this machine does not run linear layers by {way}")
+def logits(pair: CachedPair, precision: str, way: str) -> torch.Tensor:
+    if (precision, way) not in pair.by_way:
+        ours = logits_by_way(pair, way, precision)
+        if ours is None:
+            pytest.skip(f"this machine does not run linear layers by {way}")
+        pair.by_way[precision, way] = ours
+    return pair.by_way[precision, way]
 
 
 @pytest.mark.parametrize("way", WAYS["FP32"])
-def test_fp32(pair: CachedPair, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = logits(pair, "FP32", way, monkeypatch)
+def test_fp32(pair: CachedPair, way: str) -> None:
+    ours = logits(pair, "FP32", way)
     assert distance(ours, pair.in_fp32) <= 1e-4
 
 
 @pytest.mark.parametrize("way", WAYS["BF16"])
-def test_bf16(pair: CachedPair, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = logits(pair, "BF16", way, monkeypatch)
+def test_bf16(pair: CachedPair, way: str) -> None:
+    ours = logits(pair, "BF16", way)
     assert distance(ours, pair.in_fp32) <= 2 * pair.bf16_distance
 
 
@@ -119,18 +113,16 @@ def quantised_logits(pair: Pair) -> torch.Tensor:
 
 @pytest.mark.parametrize("way", WAYS["INT8"])
 def test_int8_is_no_further_from_fp32_than_twice_plain_quantisation(
-    pair: CachedPair, way: str, monkeypatch: pytest.MonkeyPatch
+    pair: CachedPair, way: str
 ) -> None:
-    ours = logits(pair, "INT8", way, monkeypatch)
+    ours = logits(pair, "INT8", way)
     error, plain = (distance(one, pair.in_fp32) for one in (ours, pair.in_int8))
     print(f"{pair.name} {way}: {error:.1e}, plain {plain:.1e}")
     assert 0 < error <= 2 * plain
 
 
-def test_int8_is_the_same_by_every_way(
-    pair: CachedPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = (logits(pair, "INT8", way, monkeypatch) for way in WAYS["INT8"])
+def test_int8_is_the_same_by_every_way(pair: CachedPair) -> None:
+    first, second = (logits(pair, "INT8", way) for way in WAYS["INT8"])
     assert torch.equal(first, second)
 
 
