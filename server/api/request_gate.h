@@ -102,12 +102,20 @@ class RequestGate {
     return closed_;
   }
 
-  // Blocks until every request inside is answered or `until` has come; the number of those that are
-  // not.
+  // Blocks until every request inside is answered or `until` has come, or what Hurry() says; the
+  // number of those that are not.
   int AwaitAnswers(Clock& clock, Nanos until) {
     MutexLock lock(mutex_);
-    while (unanswered_ > 0 && clock.Now() < until) clock.WaitUntil(changed_, mutex_, until);
+    for (Nanos end; unanswered_ > 0 && clock.Now() < (end = std::min(until, latest_));) {
+      clock.WaitUntil(changed_, mutex_, end);
+    }
     return unanswered_;
+  }
+  // Nobody is to await answers beyond `until`, now or later.
+  void Hurry(Nanos until) {
+    MutexLock lock(mutex_);
+    latest_ = std::min(latest_, until);
+    changed_.NotifyAll();
   }
 
   // As above, until nobody is inside: every answer has left. The number of answers that have not.
@@ -179,6 +187,7 @@ class RequestGate {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
   Nanos last_came_ ABSL_GUARDED_BY(mutex_) = INT64_MIN / 2;
+  Nanos latest_ ABSL_GUARDED_BY(mutex_) = kNever;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   int rests_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Inside> inside_ ABSL_GUARDED_BY(mutex_);

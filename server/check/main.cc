@@ -46,9 +46,10 @@ int Check(const Options& options) {
   if (!scheduler.ok()) return Fail(scheduler.status(), kFound);
   auto imaging = ImagingPool::Create({.threads = 1}, clock);
   if (!imaging.ok()) return Fail(imaging.status(), kFound);
-  const Gpus gpus = FindGpus(std::numeric_limits<int64_t>::max());
+  const absl::StatusOr<Gpus> gpus = FindGpus(std::numeric_limits<int64_t>::max());
+  if (!gpus.ok()) return Fail(gpus.status(), kFound);
   auto gpu_scheduler =
-      Scheduler::Create({.device_threads = std::max(1, static_cast<int>(gpus.size()))}, clock);
+      Scheduler::Create({.device_threads = std::max(1, static_cast<int>(gpus->size()))}, clock);
   if (!gpu_scheduler.ok()) return Fail(gpu_scheduler.status(), kFound);
   const ServedModel::Environment environment{
       .scheduler = **scheduler,
@@ -56,7 +57,7 @@ int Check(const Options& options) {
       .clock = clock,
       .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
       .device_threads = threads,
-      .gpus = gpus,
+      .gpus = *gpus,
       .gpu_scheduler = gpu_scheduler->get()};
   const ServableFactory factory = [&](const VersionToLoad& model) {
     return options.warm_up ? ServedModel::Create(model, environment)

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/log.h"
 #include "server/executor/gpu.h"
 #include "server/executor/gpus.h"
 
@@ -102,6 +101,7 @@ class CudaGpu final : public Gpu {
         name_(absl::StrCat("GPU ", index, " (", at::cuda::getDeviceProperties(index)->name, ")")),
         uuid_(TextOf(at::cuda::getDeviceProperties(index)->uuid)) {}
 
+  int number() const override { return index_; }
   std::string name() const override { return name_; }
   std::string uuid() const override { return uuid_; }
   c10::Device device() const override { return {c10::kCUDA, index_}; }
@@ -154,19 +154,12 @@ class CudaGpu final : public Gpu {
 
 }  // namespace
 
-Gpus FindGpus(int64_t max_bytes) {
-  Gpus gpus;
-  for (c10::DeviceIndex index = 0; index < c10::cuda::device_count(); ++index) {
-    try {
-      // Or the allocator could not be asked what it holds before the first tensor.
-      at::globalContext().lazyInitDevice(at::kCUDA);
-      gpus.push_back(std::make_shared<CudaGpu>(index, max_bytes));
-    } catch (const c10::Error& error) {
-      Log(LogLevel::kError,
-          absl::StrCat("GPU ", index, " is left out: ", error.what_without_backtrace()));
-    }
-  }
-  return gpus;
+absl::StatusOr<Gpus> FindGpus(int64_t max_bytes) {
+  return UsableGpus(c10::cuda::device_count(), [&](int number) {
+    // Or the allocator could not be asked what it holds before the first tensor.
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    return std::make_shared<CudaGpu>(static_cast<c10::DeviceIndex>(number), max_bytes);
+  });
 }
 
 }  // namespace fovea

@@ -63,11 +63,13 @@ class Gpu {
   explicit Gpu(int64_t max_bytes) : budget_(max_bytes, SteadyClock()) {}
   virtual ~Gpu() = default;
 
+  virtual int number() const = 0;          // CUDA's, by which models ask for it
   virtual std::string name() const = 0;    // "GPU 0 (NVIDIA H200)"
   virtual std::string uuid() const = 0;    // "GPU-8674351b-..."
   virtual c10::Device device() const = 0;  // of tensors that lie in its memory
 
-  // Bytes of its memory that are free, or held for nothing; nothing: not known.
+  // Bytes of its memory that are free, or kept by the allocator without use; nothing where that is
+  // not known.
   virtual std::optional<int64_t> AvailableMemory() const = 0;
   // Bytes of this process.
   struct Held {

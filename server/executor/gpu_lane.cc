@@ -60,14 +60,14 @@ class GpuLane final : public Lane {
                       });
     contents_.clear();
     const at::Tensor to = Staging(max_batch_size_);
-    const models::ImageSize room = Room();
+    const auto [height, width] = Size();
     int images = 0;
     for (const auto& task : tasks) {
       FOVEA_CHECK(task->shape_key() == shape_key_);
       pixels_.Copy(task->pixels(), to.narrow(0, images, task->images()));
       images += task->images();
       for (int image = 0; image < task->images(); ++image) {
-        const ImageTransform seen = task->transform(image, {room.height, room.width});
+        const ImageTransform seen = task->transform(image, {height, width});
         contents_.push_back({seen.height, seen.width});
       }
     }
@@ -112,15 +112,15 @@ class GpuLane final : public Lane {
     return at::tensor(c10::ArrayRef<float>(numbers.data(), numbers.size())).view({1, 3, 1, 1});
   }
 
-  models::ImageSize Room() const { return model_.info().sizes().at(shape_key_); }
+  models::ImageSize Size() const { return model_.info().sizes().at(shape_key_); }
 
   // The first `images` of a buffer of bytes, or of normalised numbers.
   at::Tensor AsBytes(const at::Tensor& buffer, int images) const {
-    const auto [height, width] = Room();
+    const auto [height, width] = Size();
     return buffer.narrow(0, 0, images * height * width * 3).view({images, height, width, 3});
   }
   at::Tensor AsNumbers(const at::Tensor& buffer, int images) const {
-    const auto [height, width] = Room();
+    const auto [height, width] = Size();
     return buffer.narrow(0, 0, images * height * width * 3).view({images, 3, height, width});
   }
   at::Tensor Staging(int images) const {
@@ -183,11 +183,11 @@ class GpuLane final : public Lane {
     at::Tensor to = AsNumbers(normalised_, images);
     at::mul_out(to, AsBytes(bytes_, images).permute({0, 3, 1, 2}), scale_).add_(offset_);
     // What a picture does not fill is zero behind the normalisation, not before it.
-    const models::ImageSize room = Room();
+    const auto [height, width] = Size();
     for (size_t image = 0; image < contents_.size(); ++image) {
-      const auto [height, width] = contents_[image];
-      if (height < room.height) to[image].slice(1, height).zero_();
-      if (width < room.width) to[image].slice(2, width).zero_();
+      const auto [filled_height, filled_width] = contents_[image];
+      if (filled_height < height) to[image].slice(1, filled_height).zero_();
+      if (filled_width < width) to[image].slice(2, filled_width).zero_();
     }
   }
 

@@ -6,18 +6,29 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
 namespace fovea {
 
 class Gpu;  // gpu.h
 
-// By their numbers.
+// By ascending numbers, of which some may be missing (FindGpus).
 using Gpus = std::vector<std::shared_ptr<const Gpu>>;
 
-// All that CUDA shows (CUDA_VISIBLE_DEVICES). None in a build without CUDA (no_cuda_gpu.cc), and on
-// a machine without a driver; one of which no memory can be had, as when another process has it to
-// itself, is left out with a line in the log. Models may hold `max_bytes` of each together, and no
-// more than is free now.
-Gpus FindGpus(int64_t max_bytes);
+// All that CUDA shows (CUDA_VISIBLE_DEVICES), as UsableGpus() says. None in a build without CUDA
+// (no_cuda_gpu.cc), and on a machine without a driver. Models may hold `max_bytes` of each
+// together, and no more than is free now.
+absl::StatusOr<Gpus> FindGpus(int64_t max_bytes);
+
+// open(number) of all numbers below `shown`. One for which it throws a c10::Error, as where another
+// process has that GPU to itself, is left out with a line in the log. UNAVAILABLE
+// (device.unusable) where that leaves none of those that are shown: what was to run on GPUs would
+// run on the CPU for as long as this process lives, and nobody would be told.
+absl::StatusOr<Gpus> UsableGpus(int shown,
+                                absl::FunctionRef<std::shared_ptr<const Gpu>(int number)> open);
+
+std::vector<int> NumbersOf(const Gpus& gpus);
 
 // "GPU 0 (NVIDIA H200), GPU 1 (NVIDIA H200)"; "no GPU".
 std::string TextOf(const Gpus& gpus);

@@ -1,9 +1,10 @@
 #include "server/executor/lane_devices.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/executor/cpu_lane.h"
@@ -16,37 +17,35 @@ namespace {
 
 // Of the GPUs that a group asks for, or of all that there are. None: the CPU.
 absl::StatusOr<std::vector<int>> ChooseGpus(const models::InstanceGroup& group,
-                                            models::Precision precision, int gpus) {
-  std::vector<int> chosen = group.gpus;
+                                            models::Precision precision,
+                                            const std::vector<int>& gpus) {
+  const std::vector<int>& chosen = group.gpus;
   if (precision == models::Precision::kInt8) {
     if (group.kind != models::InstanceKind::kGpu) return chosen;
     return FailedPrecondition("model.no_device",
                               "instance_group.kind is KIND_GPU, and models run in INT8 on the CPU "
                               "alone: leave the kind out, give KIND_CPU, or another precision");
   }
-  if (gpus == 0) {
+  if (gpus.empty()) {
     if (group.kind != models::InstanceKind::kGpu) return chosen;
     return FailedPrecondition("model.no_device",
                               "instance_group.kind is KIND_GPU, and this server has no GPU that "
                               "it can use: leave the kind out, or give KIND_CPU");
   }
-  if (chosen.empty()) {
-    chosen.resize(gpus);
-    std::iota(chosen.begin(), chosen.end(), 0);
-  }
-  if (chosen.back() >= gpus) {
+  for (const int gpu : chosen) {
+    if (std::ranges::find(gpus, gpu) != gpus.end()) continue;
     return FailedPrecondition("model.no_device",
-                              absl::StrCat("instance_group.gpus names GPU ", chosen.back(),
-                                           ", and this server has ", gpus, ", from 0 on"));
+                              absl::StrCat("instance_group.gpus names GPU ", gpu,
+                                           ", and this server has ", absl::StrJoin(gpus, ", ")));
   }
-  return chosen;
+  return chosen.empty() ? gpus : chosen;
 }
 
 }  // namespace
 
 absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group,
-                                             models::Precision precision, int threads, int gpus,
-                                             int max_batch_size) {
+                                             models::Precision precision, int threads,
+                                             const std::vector<int>& gpus, int max_batch_size) {
   if (group.kind != models::InstanceKind::kCpu) {
     LaneArrangement arrangement;
     FOVEA_ASSIGN_OR_RETURN(arrangement.gpus, ChooseGpus(group, precision, gpus));
@@ -72,7 +71,11 @@ absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group,
 std::vector<std::unique_ptr<LaneDevice>> MakeLaneDevices(const LaneArrangement& arrangement,
                                                          const LaneDeviceOptions& options) {
   std::vector<std::unique_ptr<LaneDevice>> devices;
-  for (const int gpu : arrangement.gpus) devices.push_back(MakeGpuDevice(options.gpus.at(gpu)));
+  for (const int number : arrangement.gpus) {
+    const auto gpu = std::ranges::find(options.gpus, number, &Gpu::number);
+    FOVEA_CHECK(gpu != options.gpus.end());
+    devices.push_back(MakeGpuDevice(*gpu));
+  }
   if (devices.empty()) {
     devices.push_back(MakeCpuDevice({.threads = options.threads,
                                      .lanes = arrangement.lanes,

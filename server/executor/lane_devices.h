@@ -32,16 +32,17 @@ struct LaneArrangement {
   std::vector<int> threads_per_batch = {1};
 };
 
-// `threads` >= 1, of the CPU; `gpus`, how many there are; `max_batch_size` >= 1.
-// FAILED_PRECONDITION model.no_device where the group asks for what this server does not have, or
-// for GPUs in INT8, in which models run on the CPU alone: also where the group leaves it open.
-//   On the CPU, where the group gives neither a count
-// nor threads, batches may have different numbers of threads: by doubling, from as many as leave a
-// lane for each of them up to all. There are no more lanes than `max_batch_size`, so that with an
-// image on each no more are held than an operator has allowed.
+// `threads` >= 1, of the CPU; `gpus`, the numbers of those that there are, ascending;
+// `max_batch_size` >= 1. FAILED_PRECONDITION model.no_device where the group asks for what this
+// server does not have, or for GPUs in INT8, in which models run on the CPU alone: also where the
+// group leaves it open.
+//   On the CPU, where the group gives neither a count nor threads, batches may have different
+// numbers of threads: by doubling, from as many as leave a lane for each of them up to all. There
+// are no more lanes than `max_batch_size`, so that with an image on each no more are held than an
+// operator has allowed.
 absl::StatusOr<LaneArrangement> ArrangeLanes(const models::InstanceGroup& group,
-                                             models::Precision precision, int threads, int gpus,
-                                             int max_batch_size);
+                                             models::Precision precision, int threads,
+                                             const std::vector<int>& gpus, int max_batch_size);
 
 // What a model that is arranged so runs on: the CPU, or each of the GPUs.
 std::vector<std::unique_ptr<LaneDevice>> MakeLaneDevices(const LaneArrangement& arrangement,

@@ -3,6 +3,6 @@
 
 namespace fovea {
 
-Gpus FindGpus(int64_t) { return {}; }
+absl::StatusOr<Gpus> FindGpus(int64_t) { return Gpus(); }
 
 }  // namespace fovea

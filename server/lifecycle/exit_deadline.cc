@@ -20,6 +20,15 @@ ExitDeadline::~ExitDeadline() {
 
 void ExitDeadline::Set(Nanos when, int code, std::string why) {
   MutexLock lock(mutex_);
+  SetLocked(when, code, std::move(why));
+}
+
+void ExitDeadline::SetNoLater(Nanos when, int code, std::string why) {
+  MutexLock lock(mutex_);
+  if (when <= when_) SetLocked(when, code, std::move(why));
+}
+
+void ExitDeadline::SetLocked(Nanos when, int code, std::string why) {
   when_ = when;
   code_ = code;
   why_ = std::move(why);

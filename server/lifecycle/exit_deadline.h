@@ -23,8 +23,11 @@ class ExitDeadline {
 
   // At `when` the process ends with `code`, and `why` is logged. Replaces what was set before.
   void Set(Nanos when, int code, std::string why);
+  // The same, unless it is to end sooner.
+  void SetNoLater(Nanos when, int code, std::string why);
 
  private:
+  void SetLocked(Nanos when, int code, std::string why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Watch();
 
   Clock& clock_;

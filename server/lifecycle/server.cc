@@ -228,7 +228,7 @@ class Server {
     answers_.emplace(metrics_, access_log_, *tracing_->tracer());
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
-    const Gpus gpus = FindGpus(BytesOrAny(options_.max_gpu_bytes));
+    FOVEA_ASSIGN_OR_RETURN(const Gpus gpus, FindGpus(BytesOrAny(options_.max_gpu_bytes)));
     Log(LogLevel::kInfo, absl::StrCat("may use ", TextOf(gpus)));
     if (!gpus.empty()) {
       metrics_.WatchGpus([gpus] { return AllocatorsOf(gpus); });
@@ -392,21 +392,13 @@ class Server {
   int Drain(int exit_code, ExitDeadline& deadline) {
     phase_.Advance(Phase::kDraining);
     // What is left of it where SIGUSR1 came first.
-    Nanos delay =
+    const Nanos delay =
         std::max<Nanos>(0, left_at_.load() + options_.drain_delay_ms * kMillisecond - clock_.Now());
-    Nanos timeout = options_.drain_timeout_ms * kMillisecond;
-    Nanos grace = kGiveUpGrace + kHangGrace;
-    const bool lost = gpu_lost_;
-    if (lost) {
-      // What needs the GPU fails at once; the process that comes next has one.
-      delay = 0;
-      timeout = std::min(timeout, kLostGpuDrain);
-      grace = kLostGpuExit - timeout;
-    }
+    const Nanos timeout = options_.drain_timeout_ms * kMillisecond;
     NotifyServiceManager("STOPPING=1\nSTATUS=answering what was accepted");
-    deadline.Set(clock_.Now() + delay + timeout + grace, 1,
+    deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
-    if (!lost && gpu_lost_) EndSoonWithoutGpu();  // whose end this would have put off
+    if (gpu_lost_) HurryWithoutGpu();  // whose end this has put off
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     if (experiments_ != nullptr) experiments_->CancelLoads();
     repository_->Stop();
@@ -427,8 +419,8 @@ class Server {
       Log(LogLevel::kInfo, "drained: every accepted request was answered");
     }
     phase_.Advance(Phase::kStopped);
-    deadline.Set(clock_.Now() + std::min(grace, kHangGrace), exit_code,
-                 "ending without a load or a model's step that does not end");
+    deadline.SetNoLater(clock_.Now() + kHangGrace, exit_code,
+                        "ending without a load or a model's step that does not end");
     return exit_code;
   }
 
@@ -436,15 +428,19 @@ class Server {
   void EndWithoutGpu() {
     if (gpu_lost_.exchange(true)) return;
     Log(LogLevel::kError, "ending: a GPU is lost until another process is started");
-    EndSoonWithoutGpu();
+    HurryWithoutGpu();
     stop_.Add(1);
   }
 
-  // Also where the server drains already, with a delay that was meant for one that has its GPUs.
-  void EndSoonWithoutGpu() {
-    ExitDeadline* const deadline = deadline_;
-    if (deadline == nullptr) return;  // nothing is served yet
-    deadline->Set(clock_.Now() + kLostGpuExit, 1, "ending: a GPU is lost");
+  // Also where the server drains already, with a delay that was meant for one that has its GPUs:
+  // what needs the GPU fails at once, and the process that comes next has one.
+  void HurryWithoutGpu() {
+    const Nanos now = clock_.Now();
+    if (ExitDeadline* const deadline = deadline_; deadline != nullptr) {
+      deadline->SetNoLater(now + kLostGpuExit, 1, "ending: a GPU is lost");
+    }
+    stop_.Hurry();
+    api_->HurryDrain(now + kLostGpuDrain);
   }
 
   const ServerOptions options_;

@@ -24,10 +24,16 @@ class StopRequest {
     while (!exit_code_) clock_.WaitUntil(changed_, mutex_, kNever);
     return *exit_code_;
   }
+  // Until Hurry() at most.
   void Sleep(Nanos duration) {
     MutexLock lock(mutex_);
     const Nanos end = clock_.Now() + duration;
-    while (clock_.Now() < end) clock_.WaitUntil(changed_, mutex_, end);
+    while (!hurry_ && clock_.Now() < end) clock_.WaitUntil(changed_, mutex_, end);
+  }
+  void Hurry() {
+    MutexLock lock(mutex_);
+    hurry_ = true;
+    changed_.NotifyAll();
   }
 
  private:
@@ -35,6 +41,7 @@ class StopRequest {
   Mutex mutex_;
   CondVar changed_;
   std::optional<int> exit_code_ ABSL_GUARDED_BY(mutex_);
+  bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace fovea

@@ -52,7 +52,7 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
 absl::StatusOr<LaneArrangement> ArrangementOf(const VersionToLoad& model,
                                               const ServedModel::Environment& environment) {
   return ArrangeLanes(model.spec.instances, model.spec.description.precision,
-                      environment.device_threads, static_cast<int>(environment.gpus.size()),
+                      environment.device_threads, NumbersOf(environment.gpus),
                       model.spec.max_batch_size);
 }
 

@@ -26,6 +26,20 @@ TEST_F(RequestGateTest, WhoComesAfterTheCloseIsRefused) {
   EXPECT_FALSE(Enter());
 }
 
+TEST_F(RequestGateTest, AHurriedWaitForAnswersEndsSooner) {
+  const RequestGate::Pass inside = Enter();
+  const Nanos start = clock_.Now();
+  int unanswered = 0;
+  std::thread waiting([&] { unanswered = gate_.AwaitAnswers(clock_, start + 60 * kSecond); });
+  clock_.AwaitWaiters(1);
+  gate_.Hurry(start + 2 * kSecond);
+  gate_.Hurry(start + 9 * kSecond);  // which allows no more
+  clock_.Advance(2 * kSecond);
+  waiting.join();
+  EXPECT_EQ(unanswered, 1);
+  EXPECT_EQ(gate_.AwaitAnswers(clock_, start + 60 * kSecond), 1) << "also one that comes later";
+}
+
 // A message may be on its way to a server to which none has come for long.
 TEST_F(RequestGateTest, QuietIsWaitedForThoughNobodyHasCome) {
   EXPECT_TRUE(Enter());

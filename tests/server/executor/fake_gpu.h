@@ -41,6 +41,7 @@ class FakeGpu final : public Gpu {
                    int number = 0, int64_t max_bytes = std::numeric_limits<int64_t>::max())
       : Gpu(max_bytes), state_(std::move(state)), number_(number) {}
 
+  int number() const override { return number_; }
   std::string name() const override { return "GPU " + std::to_string(number_) + " (fake)"; }
   std::string uuid() const override { return "GPU-fake-" + std::to_string(number_); }
   c10::Device device() const override { return at::kCPU; }

@@ -42,6 +42,18 @@ TEST_F(ExitDeadlineTest, ALaterOneReplacesTheFirst) {
   EXPECT_EQ(code_, 0);
 }
 
+TEST_F(ExitDeadlineTest, OneThatIsToComeNoLaterPutsNothingOff) {
+  deadline_.Set(clock_.Now() + 9 * kSecond, 1, "the drain");
+  deadline_.SetNoLater(clock_.Now() + 5 * kSecond, 2, "a lost device");
+  deadline_.SetNoLater(clock_.Now() + 8 * kSecond, 0, "the rest");
+  clock_.AwaitWaiters(1);
+  clock_.Advance(5 * kSecond - 1);
+  EXPECT_EQ(code_, -1);
+  clock_.Advance(1);
+  exited_.Wait();
+  EXPECT_EQ(code_, 2);
+}
+
 TEST(ExitDeadlineOffTest, IsOffOnceTheServerHasEndedByItself) {
   FakeClock clock;
   int exits = 0;

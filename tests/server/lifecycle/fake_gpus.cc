@@ -20,7 +20,7 @@ std::filesystem::path FileNamedBy(const char* variable) {
 
 }  // namespace
 
-Gpus FindGpus(int64_t max_bytes) {
+absl::StatusOr<Gpus> FindGpus(int64_t max_bytes) {
   const auto state = std::make_shared<FakeGpuState>();
   std::thread([state, held = FileNamedBy("FAKE_GPUS_HELD"), lost = FileNamedBy("FAKE_GPUS_LOST")] {
     while (!state->lost) {
@@ -29,8 +29,8 @@ Gpus FindGpus(int64_t max_bytes) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }).detach();
-  return {std::make_shared<FakeGpu>(state, 0, max_bytes),
-          std::make_shared<FakeGpu>(state, 1, max_bytes)};
+  return Gpus{std::make_shared<FakeGpu>(state, 0, max_bytes),
+              std::make_shared<FakeGpu>(state, 1, max_bytes)};
 }
 
 }  // namespace fovea
