@@ -54,6 +54,8 @@ absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> wor
       work();
     } catch (const c10::OutOfMemoryError&) {
       throw;
+    } catch (const c10::AcceleratorError&) {
+      throw;
     } catch (const c10::Error& error) {
       words = error.what_without_backtrace();
     }

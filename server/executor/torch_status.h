@@ -22,7 +22,7 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work);
 
 // The same for building a model from its description and files, where the fault is the operator's
 // and the model zoo throws words for them: FAILED_PRECONDITION with `reason` and the first line of
-// those words.
+// those words, in place of INTERNAL.
 absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> work);
 
 }  // namespace fovea

@@ -1,0 +1,58 @@
+// What LibTorch throws, as a status.
+#include "server/executor/torch_status.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/status.h"
+
+namespace fovea {
+namespace {
+
+struct Thrown {
+  std::string name;
+  std::function<void()> work;
+  absl::StatusCode run, load;
+  std::string reason;
+};
+
+TEST(TorchStatusTest, EveryExceptionBecomesOne) {
+  using absl::StatusCode;
+  const Thrown cases[] = {
+      {"nothing", [] {}, StatusCode::kOk, StatusCode::kOk, ""},
+      {"the zoo's words", [] { TORCH_CHECK_VALUE(false, "no such layer\nat a line"); },
+       StatusCode::kInternal, StatusCode::kFailedPrecondition, "given"},
+      {"no memory", [] { TORCH_CHECK_WITH(OutOfMemoryError, false, "1 GiB"); },
+       StatusCode::kUnavailable, StatusCode::kUnavailable, "device.out_of_memory"},
+      {"no host memory", [] { throw std::bad_alloc(); }, StatusCode::kUnavailable,
+       StatusCode::kUnavailable, "device.out_of_memory"},
+      // Also while a model is loaded: it is not the model's fault.
+      {"a lost device",
+       [] {
+         throw c10::AcceleratorError({"copy", "file", 1}, 719, "unspecified launch failure");
+       },
+       StatusCode::kUnavailable, StatusCode::kUnavailable, "device.lost"},
+      {"another library's", [] { throw std::runtime_error("secret"); }, StatusCode::kInternal,
+       StatusCode::kInternal, "given"},
+  };
+  for (const Thrown& thrown : cases) {
+    SCOPED_TRACE(thrown.name);
+    const absl::Status run = RunTorch("given", thrown.work);
+    const absl::Status load = RunTorchLoad("given", thrown.work);
+    EXPECT_EQ(run.code(), thrown.run) << run;
+    EXPECT_EQ(load.code(), thrown.load) << load;
+    EXPECT_EQ(ReasonOf(run), thrown.reason);
+    EXPECT_EQ(ReasonOf(load), thrown.reason);
+    EXPECT_EQ(run.message().find("secret"), std::string::npos) << run;
+  }
+  EXPECT_EQ(RunTorchLoad("given", cases[1].work).message(), "no such layer");
+}
+
+}  // namespace
+}  // namespace fovea
