@@ -55,7 +55,7 @@ std::optional<std::filesystem::path> FileOfChoices() {
   return cache / "fovea" / "choices.json";
 }
 
-constexpr const char* kForced = "forced";  // Answered::how
+constexpr const char *kForced = "forced", *kAlone = "alone";  // Answered::how
 
 // What an answer holds for.
 std::string Machine() {
@@ -254,10 +254,12 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
     const std::lock_guard lock(state.mutex);
     const auto answer = state.answers.find(question + "\n" + machine);
     if (answer == state.answers.end() || answer->second.how == kForced) return std::nullopt;
+    // There may be others now: instruction sets come and go (simd/isa.h).
+    if (answer->second.how == kAlone && candidates.size() > 1) return std::nullopt;
     return PlaceOf(answer->second.answer, candidates);
   };
   if (const auto place = known()) return *place;
-  if (candidates.size() == 1) return answered(0, "alone");
+  if (candidates.size() == 1) return answered(0, kAlone);
   if (const auto remembered = Remembered(machine, question)) {
     if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
   }

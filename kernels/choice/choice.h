@@ -25,10 +25,10 @@ namespace fovea::kernels {
 
 struct Candidate {
   std::string_view name;
-  std::function<void()> run;  // what is timed: some tenths of a millisecond
+  std::function<void()> run;  // what is timed: tenths of a millisecond to some milliseconds
 };
 
-// Options for questions about a device other than the CPU.
+// How a question is asked: as it stands, of the CPU.
 struct Asking {
   std::string device;  // what an answer holds for besides
   // Seconds that a run takes; by the clock where none is given.

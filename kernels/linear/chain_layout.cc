@@ -18,7 +18,7 @@ constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
 // Weights that are larger are fetched anew by each thread for each tile.
 constexpr int64_t kCachedBytes = 1 << 20;
 // Of so many rows it takes longer to fetch such weights than to multiply by them.
-constexpr int64_t kRowsOfColumns = 160;
+constexpr int64_t kMostRowsByColumns = 160;
 constexpr int64_t kScaleBytes = 4;  // of a row of integers
 
 }  // namespace
@@ -34,7 +34,7 @@ ChainLayout::ChainLayout(std::span<const LinearStep> steps, bool bf16, int64_t r
   int64_t weights = 0;
   for (const LinearStep& step : steps) weights += step.matrix->bytes();
   by_columns_ =
-      threads > 1 && (rows <= kRowsStep || (rows <= kRowsOfColumns && weights > kCachedBytes));
+      threads > 1 && (rows <= kRowsStep || (rows <= kMostRowsByColumns && weights > kCachedBytes));
   if (by_columns_) {
     PlaceSharedRows();
     return;
@@ -75,11 +75,21 @@ int64_t ChainLayout::OperandBytes(const PackedMatrix& matrix) const {
   return OperandStride(matrix) * element_;
 }
 
-int64_t ChainLayout::MiddleBytes(size_t i, int64_t columns) const {
-  if (LeavesInt8(i)) return OddLines(columns, 1) + kScaleBytes;
-  if (int8_) return OddLines(columns, element_) * element_ + kScaleBytes;
-  if (kind_ == Products::kBf16Parts) return OddLines(columns, 2) * 6;
-  return OddLines(columns, element_) * element_;
+int64_t ChainLayout::ResultStride(size_t i) const {
+  return OddLines(steps_[i].matrix->out(), element_);
+}
+
+int64_t ChainLayout::ResultBytes(size_t i) const { return ResultStride(i) * element_; }
+
+int64_t ChainLayout::MiddleStride(size_t i) const {
+  if (LeavesInt8(i)) return OddLines(MiddleColumns(i), 1);
+  return OddLines(MiddleColumns(i), kind_ == Products::kBf16Parts ? 2 : element_);
+}
+
+int64_t ChainLayout::MiddleBytes(size_t i) const {
+  if (LeavesInt8(i)) return MiddleStride(i) + kScaleBytes;
+  if (int8_) return MiddleStride(i) * element_ + kScaleBytes;
+  return MiddleStride(i) * (kind_ == Products::kBf16Parts ? 6 : element_);
 }
 
 // Of what is multiplied before it becomes rows, and of what lies there before.
@@ -113,12 +123,11 @@ void ChainLayout::PlaceRows() {
     const PackedMatrix& matrix = *steps_[i].matrix;
     operand = std::max(operand, OperandBytes(matrix));
     if (IsPair(i)) {
-      middle = std::max(middle, MiddleBytes(i, MiddleColumns(i)));
+      middle = std::max(middle, MiddleBytes(i));
       ++i;
       if (DividesMiddle(i - 1)) sums = std::max(sums, OddLines(steps_[i].matrix->out(), 4) * 4);
     }
-    const int64_t result = OddLines(steps_[i].matrix->out(), element_) * element_;
-    if (i + 1 < steps_.size()) places.push_back({&results_[i], result});
+    if (i + 1 < steps_.size()) places.push_back({&results_[i], ResultBytes(i)});
   }
   places.push_back({&operand_, operand});
   places.push_back({&middle_, middle});
@@ -149,8 +158,7 @@ void ChainLayout::PlaceSharedRows() {
     }
     if (i + 1 == steps_.size()) break;
     results_[i] = shared_bytes_;
-    const int64_t row_bytes =
-        IsPair(i) ? MiddleBytes(i, matrix.out()) : OddLines(matrix.out(), element_) * element_;
+    const int64_t row_bytes = IsPair(i) ? MiddleBytes(i) : ResultBytes(i);
     shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
   }
   sums_ = RoundUp(tile_rows_ * operand, 64);

@@ -43,8 +43,12 @@ class ChainLayout {
   int64_t sums() const { return sums_; }      // fp32, of what is multiplied a part at a time
   int64_t products() const { return products_; }  // before they become rows; the parts of weights
 
-  // Elements from row to row of what a step multiplies by this matrix.
+  // Elements from row to row: of what a step multiplies by this matrix, of rows that the step i
+  // leaves, and of what a pair's first step i leaves for its second: rows, integers where
+  // LeavesInt8(), or one of three planes of bf16 where products are in parts.
   int64_t OperandStride(const PackedMatrix& matrix) const;
+  int64_t ResultStride(size_t i) const;
+  int64_t MiddleStride(size_t i) const;
 
   // Whether the steps i and i + 1 have nothing but an activation between them.
   bool IsPair(size_t i) const;
@@ -60,9 +64,10 @@ class ChainLayout {
   void PlaceRows();
   void PlaceSharedRows();
   int64_t ProductsBytes() const;
-  // Of a row: of an operand, and of what the step i leaves for the one after it.
+  // Of a row.
   int64_t OperandBytes(const PackedMatrix& matrix) const;
-  int64_t MiddleBytes(size_t i, int64_t columns) const;
+  int64_t ResultBytes(size_t i) const;
+  int64_t MiddleBytes(size_t i) const;
 
   const std::span<const LinearStep> steps_;
   const Products kind_;

@@ -254,16 +254,7 @@ struct MultiplyLayer {
                   });
                   finish(waiting.count);
                   waiting.products = products;
-                  waiting.count = terms.count - r < kSide ? terms.count - r : kSide;
-                  waiting.columns = matrix.out() - column < kSide ? matrix.out() - column : kSide;
-                  waiting.bias = matrix.bias() + column;
-                  if (terms.residual_scale != nullptr) {
-                    waiting.residual_scale = terms.residual_scale + column;
-                  }
-                  if (terms.residual.data != nullptr) {
-                    waiting.residual.data = static_cast<const T*>(terms.residual.data) +
-                                            r * terms.residual.stride + column;
-                  }
+                  SetTile<T>(terms, matrix, r, column, waiting);
                   rows_of_waiting.data = ElementOf<T, kSplit>(r * to.stride + column);
                   finished = 0;
                   per_pause = (waiting.count + pauses - 1) / pauses;

@@ -23,8 +23,6 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 using rows::ConstInt8Rows;
 
-inline constexpr int64_t kInt8Step = kRegisterRow;  // of the depth
-
 // products [32, 32] = rows * weights, whose steps of the depth are `step` bytes apart; between()
 // after each step.
 template <class Shape, class Between>
@@ -32,7 +30,7 @@ HWY_INLINE void MultiplyTile(const int8_t* rows, int64_t stride, const int8_t* w
                              int64_t step, int64_t depth, int32_t* products,
                              const Between& between) {
   ZeroProducts();
-  for (int64_t k = 0; k < depth; k += kInt8Step, weights += step) {
+  for (int64_t k = 0; k < depth; k += simd::kInt8Step, weights += step) {
     simd::TileLoad<4>(rows + k, stride);
     simd::TileLoad<6>(weights, kRegisterRow);
     simd::TileMultiplyInt8<0, 4, 6>();
@@ -69,7 +67,7 @@ struct MultiplyInt8Layer {
   template <class T, Activation kActivation, Adds kAdds, bool kQuantise>
   HWY_INLINE void RunAs() const {
     simd::TileFence();
-    const int64_t depth = matrix.depth(), steps = depth / kInt8Step;
+    const int64_t depth = matrix.depth(), steps = depth / simd::kInt8Step;
     const int64_t count = terms.block.count;
     // The tile whose products wait in memory.
     Int8Terms waiting = terms;
@@ -90,7 +88,8 @@ struct MultiplyInt8Layer {
         const int64_t column = block * PackedMatrix::kBlock + within;
         const int8_t* const weights =
             static_cast<const int8_t*>(matrix.Block(block)) + within * depth;
-        const int64_t step = kInt8Step * (columns - within < kSide ? columns - within : kSide);
+        const int64_t step =
+            simd::kInt8Step * (columns - within < kSide ? columns - within : kSide);
         for (int64_t r = 0; r < count; r += kSide) {
           const auto pause = [&]() HWY_ATTR { finish(finished + per_step); };
           WithTileShape(count - r, columns - within, [&](auto shape) FOVEA_TILE_ATTR {
@@ -102,16 +101,7 @@ struct MultiplyInt8Layer {
           waiting.row_scales = rows.scales + r;
           waiting.column_scales = matrix.scales() + column;
           if (kQuantise) waiting.inverse = terms.inverse + column;
-          waiting.block.count = count - r < kSide ? count - r : kSide;
-          waiting.block.columns = matrix.out() - column < kSide ? matrix.out() - column : kSide;
-          waiting.block.bias = matrix.bias() + column;
-          if (terms.block.residual_scale != nullptr) {
-            waiting.block.residual_scale = terms.block.residual_scale + column;
-          }
-          if (terms.block.residual.data != nullptr) {
-            waiting.block.residual.data = static_cast<const T*>(terms.block.residual.data) +
-                                          r * terms.block.residual.stride + column;
-          }
+          SetTile<T>(terms.block, matrix, r, column, waiting.block);
           const int64_t place = r * to.stride + column;
           rows_of_waiting.data = kQuantise
                                      ? static_cast<void*>(static_cast<int8_t*>(to.data) + place)

@@ -71,10 +71,7 @@ HWY_INLINE void StoreTwo(VF low, VF high, float* to) {
 }
 HWY_INLINE void StoreTwo(VF low, VF high, uint16_t* to) {
 #if HWY_TARGET == HWY_AVX3
-  const hn::ScalableTag<uint16_t> d;
-  hn::Vec<decltype(d)> both;
-  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both.raw) : "v"(low.raw), "v"(high.raw));
-  hn::StoreU(both, d, to);
+  StoreBf16(low, high, to);
 #else
   Store(low, to);
   Store(high, to + kLanes);

@@ -10,6 +10,7 @@
 
 #include "kernels/linear/cpu_rows.h"
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/simd/amx_layout.h"
 
 namespace fovea::kernels::rows {
 
@@ -58,6 +59,6 @@ void MultiplyInt8(const ConstInt8Rows& rows, int64_t count, const PackedMatrix& 
 void MultiplyInt8OnAmx(const ConstInt8Rows& rows, const PackedMatrix& matrix,
                        const Int8Terms& terms, int64_t begin, int64_t end, int32_t* scratch,
                        const Rows& to);
-inline constexpr int64_t kAmxInt8Scratch = 2 * 32 * 32;
+inline constexpr int64_t kAmxInt8Scratch = 2 * simd::kSide * simd::kSide;
 
 }  // namespace fovea::kernels::rows

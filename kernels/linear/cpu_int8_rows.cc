@@ -1,6 +1,7 @@
 // Quantises rows to 8 bits, normalised first where asked (cpu_int8.h).
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/linear/cpu_int8.h"
 #include "kernels/simd/targets.h"
@@ -123,8 +124,8 @@ HWY_INLINE void AddProducts(VF& sums, __m512i a, __m512i b) {
 // In one pass of bf16's own products: the mean square less the square of the mean. Where that is
 // small beside the latter, too few digits are left: by the two passes then.
 template <int kRows>
-HWY_INLINE Moments<kRows> MomentsOf(const uint16_t* const (&rows)[kRows], int64_t columns,
-                                    float epsilon) {
+HWY_INLINE Moments<kRows> MomentsInOnePass(const uint16_t* const (&rows)[kRows], int64_t columns,
+                                           float epsilon) {
   constexpr float kMostOfMean = 16;
   constexpr int64_t kPairs = 2 * kLanes;
   const DF d;
@@ -160,9 +161,19 @@ HWY_INLINE Moments<kRows> MomentsOf(const uint16_t* const (&rows)[kRows], int64_
     found.mean[i] = mean;
     found.factor[i] = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, epsilon))));
   }
-  return digits ? found : MomentsOf<kRows, uint16_t>(rows, columns, epsilon);
+  return digits ? found : MomentsOf<kRows>(rows, columns, epsilon);
 }
 #endif
+
+// In one pass where there is one.
+template <int kRows, class T>
+HWY_INLINE Moments<kRows> FasterMomentsOf(const T* const (&rows)[kRows], int64_t columns,
+                                          float epsilon) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, uint16_t>) return MomentsInOnePass<kRows>(rows, columns, epsilon);
+#endif
+  return MomentsOf<kRows>(rows, columns, epsilon);
+}
 
 // Rows that are normalised, each vector as (x * factor + shift) * weight + bias.
 template <int kRows, class T>
@@ -172,7 +183,7 @@ class NormalisedRows {
       : whole_(columns / kLanes * kLanes), rest_(columns - whole_), terms_(terms) {
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) rows_[i] = static_cast<const T*>(from.data) + i * from.stride;
-    const Moments<kRows> moments = MomentsOf<kRows>(rows_, columns, terms.epsilon);
+    const Moments<kRows> moments = FasterMomentsOf<kRows>(rows_, columns, terms.epsilon);
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) {
       factor_[i] = moments.factor[i];

@@ -12,6 +12,8 @@
 #include <cstdint>
 
 #include "kernels/linear/cpu_rows.h"
+#include "kernels/linear/packed_matrix.h"
+#include "kernels/simd/amx_layout.h"
 #include "kernels/simd/bf16-inl.h"
 #include "kernels/simd/gelu-inl.h"
 #include "kernels/simd/targets.h"
@@ -93,17 +95,11 @@ HWY_INLINE void StoreParts(VF x, uint16_t* to, int64_t plane) {
 #if HWY_TARGET == HWY_AVX3
 // The same of two vectors, which the processor rounds in the time of one.
 HWY_INLINE void StoreParts(VF first, VF second, uint16_t* to, int64_t plane) {
-  const auto store = [](VF low, VF high, uint16_t* at) HWY_ATTR {
-    __m512i pair;
-    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(pair) : "v"(high.raw), "v"(low.raw));
-    const hn::ScalableTag<uint16_t> dh;
-    hn::StoreU(hn::Vec<decltype(dh)>{pair}, dh, at);
-  };
   for (int part = 0; part < 2; ++part, to += plane) {
     const VF low = TakePart(first);
-    store(low, TakePart(second), to);
+    StoreBf16(low, TakePart(second), to);
   }
-  store(first, second, to);
+  StoreBf16(first, second, to);
 }
 #endif
 
@@ -112,6 +108,21 @@ HWY_INLINE void StorePartsOfSome(VF x, int64_t count, uint16_t* to, int64_t plan
   StoreParts(x, parts, kLanes);
   for (int64_t part = 0; part < 3; ++part) {
     for (int64_t i = 0; i < count; ++i) to[part * plane + i] = parts[part * kLanes + i];
+  }
+}
+
+// Of the terms of all rows and columns, those of a tile of AMX's whose first product is at (row,
+// column). `tile` is a copy of `terms` that other tiles may have had.
+template <class T>
+HWY_INLINE void SetTile(const BlockTerms& terms, const PackedMatrix& matrix, int64_t row,
+                        int64_t column, BlockTerms& tile) {
+  tile.count = HWY_MIN(terms.count - row, simd::kSide);
+  tile.columns = HWY_MIN(matrix.out() - column, simd::kSide);
+  tile.bias = matrix.bias() + column;
+  if (terms.residual_scale != nullptr) tile.residual_scale = terms.residual_scale + column;
+  if (terms.residual.data != nullptr) {
+    tile.residual.data =
+        static_cast<const T*>(terms.residual.data) + row * terms.residual.stride + column;
   }
 }
 

@@ -56,9 +56,9 @@ class Chain {
   Chain(std::span<const LinearStep> steps, const at::Tensor& input, const at::Tensor& residual,
         const at::Tensor& output)
       : steps_(steps),
-        products_(steps.front().matrix->products()),
+        kind_(steps.front().matrix->products()),
         bf16_(input.scalar_type() == at::kBFloat16),
-        int8_(products_ == Products::kInt8),
+        int8_(kind_ == Products::kInt8),
         amx_(steps.front().matrix->packed_for_amx()),
         element_(bf16_ ? 2 : 4),
         input_(ViewOf(input)),
@@ -76,7 +76,7 @@ class Chain {
       std::optional<simd::AmxTiles> tiles;
       if (amx_) tiles.emplace();
       work(shared + shared_bytes + at::get_thread_num() * bytes);
-      if (products_ != Products::kFp32 && !int8_ && !amx_) simd::ReleaseBf16Gemm();
+      if (kind_ != Products::kFp32 && !int8_ && !amx_) simd::ReleaseBf16Gemm();
     };
     if (layout_.by_columns()) {
       RunByColumns(shared, with_scratch);
@@ -115,17 +115,14 @@ class Chain {
     Operand middle = {};  // in parts, of a pair's first step
     for (size_t i = 0; i < steps_.size(); ++i) {
       const LinearStep& step = steps_[i];
-      const int64_t out = step.matrix->out();
+      const bool pair = layout_.IsPair(i), leaves = layout_.LeavesInt8(i);
+      const bool split = kind_ == Products::kBf16Parts && pair;
       Rows to = output_;
-      if (i + 1 < steps_.size()) to = {shared + layout_.result(i), OddLines(out, element_)};
-      const bool split = products_ == Products::kBf16Parts && layout_.IsPair(i),
-                 leaves = layout_.LeavesInt8(i);
-      if (split) to.stride = OddLines(out, 2), to.plane = RoundUp(rows_, kRowsStep) * to.stride;
-      float* scales = nullptr;
-      if (leaves) {
-        to.stride = OddLines(out, 1);
-        scales = ScalesBehind(to.data, rows_, to.stride);
+      if (i + 1 < steps_.size()) {
+        to = {shared + layout_.result(i), pair ? layout_.MiddleStride(i) : layout_.ResultStride(i)};
       }
+      if (split) to.plane = RoundUp(rows_, kRowsStep) * to.stride;
+      float* const scales = leaves ? ScalesBehind(to.data, rows_, to.stride) : nullptr;
       at::parallel_for(0, step.matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
         with_scratch([&](char* scratch) {
           const Operand operand = middle.data != nullptr
@@ -186,9 +183,8 @@ class Chain {
     ConstRows current = At(input_, first);
     for (size_t i = 0; i < steps_.size(); ++i) {
       const size_t last = layout_.IsPair(i) ? i + 1 : i;
-      const int64_t out = steps_[last].matrix->out();
       const Rows to = last + 1 < steps_.size()
-                          ? Rows{scratch + layout_.result(last), OddLines(out, element_)}
+                          ? Rows{scratch + layout_.result(last), layout_.ResultStride(last)}
                           : At(output_, first);
       if (last > i) {
         RunPair(i, current, first, count, to, scratch);
@@ -203,14 +199,14 @@ class Chain {
   void RunStep(size_t i, const ConstRows& from, int64_t first, int64_t count, const Blocks& blocks,
                const Rows& to, char* scratch) const {
     const LinearStep& step = steps_[i];
-    const Operand operand = PrepareOperand(step, from, count, /*own=*/i > 0, scratch);
+    const Operand operand = PrepareOperand(step, from, count, /*whole=*/i > 0, scratch);
     Multiply(step, operand, count, blocks, ResidualOf(step, first, scratch), to, scratch);
   }
 
   void RunPair(size_t i, const ConstRows& from, int64_t first, int64_t count, const Rows& to,
                char* scratch) const {
     const LinearStep &step = steps_[i], &next = steps_[i + 1];
-    const Operand operand = PrepareOperand(step, from, count, /*own=*/i > 0, scratch);
+    const Operand operand = PrepareOperand(step, from, count, /*whole=*/i > 0, scratch);
     const ConstRows residual = ResidualOf(next, first, scratch);
     if (int8_) {
       const Operand hidden = RunInt8Middle(i, operand, count, scratch + layout_.middle(), scratch);
@@ -219,12 +215,9 @@ class Chain {
     }
     const int64_t columns = layout_.MiddleColumns(i);
     // The middle as the second layer's operand.
-    Rows middle = {scratch + layout_.middle(), OddLines(columns, element_)};
-    Operand hidden = {middle.data, middle.stride, 0, true};
-    if (products_ == Products::kBf16Parts) {
-      hidden.stride = middle.stride = OddLines(columns, 2);
-      hidden.plane = middle.plane = RoundUp(count, kRowsStep) * middle.stride;
-    }
+    Rows middle = {scratch + layout_.middle(), layout_.MiddleStride(i)};
+    if (kind_ == Products::kBf16Parts) middle.plane = RoundUp(count, kRowsStep) * middle.stride;
+    const Operand hidden = {middle.data, middle.stride, middle.plane, true};
     if (!layout_.DividesMiddle(i)) {
       Multiply(step, operand, count, AllOf(*step.matrix), {}, middle, scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
@@ -247,7 +240,7 @@ class Chain {
     FinishSums(next, sums, stride, count, AllOf(*next.matrix), residual, to);
   }
 
-  ConstRows ResidualOf(const LinearStep& step, int64_t first, const char* scratch) const {
+  ConstRows ResidualOf(const LinearStep& step, int64_t first, const char* results) const {
     switch (step.residual) {
       case Residual::kNone:
         break;
@@ -256,7 +249,7 @@ class Chain {
       case Residual::kInput:
         return At(input_, first);
       case Residual::kFirst:
-        return {scratch + layout_.result(0), OddLines(steps_[0].matrix->out(), element_)};
+        return {results + layout_.result(0), layout_.ResultStride(0)};
     }
     return {};
   }
@@ -267,7 +260,7 @@ class Chain {
     const LinearStep &step = steps_[i], &next = steps_[i + 1];
     const int64_t out = step.matrix->out(), height = RoundUp(count, kRowsStep);
     const bool leaves = layout_.LeavesInt8(i);
-    const Rows to = {middle, OddLines(out, leaves ? 1 : element_)};
+    const Rows to = {middle, layout_.MiddleStride(i)};
     const int64_t stride = leaves ? to.stride : to.stride * element_;
     const rows::Int8Rows hidden = {reinterpret_cast<int8_t*>(middle), stride,
                                    ScalesBehind(middle, height, stride)};
@@ -296,8 +289,9 @@ class Chain {
   }
 
   // The rows that a step multiplies: as they are where they can be, else normalised, or split into
-  // parts, and up to whole registers; what is added is zero. `own`: they lie in the scratch.
-  Operand PrepareOperand(const LinearStep& step, const ConstRows& from, int64_t count, bool own,
+  // parts, and up to whole registers; what is added is zero. `whole`: `from` can be read up
+  // to a multiple of kRowsStep, as what a step has left can.
+  Operand PrepareOperand(const LinearStep& step, const ConstRows& from, int64_t count, bool whole,
                          char* scratch) const {
     const PackedMatrix& matrix = *step.matrix;
     const int64_t in = matrix.in(), stride = layout_.OperandStride(matrix);
@@ -310,7 +304,7 @@ class Chain {
       Pad(operand, 1, in, stride, count, height);
       return {operand, stride, 0, true, to.scales};
     }
-    if (products_ == Products::kBf16Parts) {
+    if (kind_ == Products::kBf16Parts) {
       auto* const parts = reinterpret_cast<uint16_t*>(operand);
       const int64_t plane = height * stride;
       if (step.norm != nullptr) {
@@ -330,8 +324,8 @@ class Chain {
       }
       return {operand, stride, plane, true};
     }
-    if (step.norm == nullptr && in == matrix.depth() && (own || !amx_ || count == height)) {
-      return {from.data, from.stride, 0, own};
+    if (step.norm == nullptr && in == matrix.depth() && (whole || !amx_ || count == height)) {
+      return {from.data, from.stride, 0, whole};
     }
     if (step.norm != nullptr) {
       rows::Normalise(bf16_, from, count, in, *step.norm, {operand, stride});
@@ -447,7 +441,7 @@ class Chain {
                      int64_t count, float* products) const {
     const int64_t columns = matrix.Columns(block), depth = matrix.depth();
     const int64_t stride = operand.stride;
-    if (products_ == Products::kFp32) {
+    if (kind_ == Products::kFp32) {
       simd::Fp32Gemm(count, columns, depth, static_cast<const float*>(operand.data) + row * stride,
                      stride, static_cast<const float*>(matrix.Block(block)), columns, products,
                      PackedMatrix::kBlock);
@@ -464,7 +458,7 @@ class Chain {
   }
 
   const std::span<const LinearStep> steps_;
-  const Products products_;
+  const Products kind_;
   const bool bf16_;  // rows, as they come and go
   const bool int8_;
   const bool amx_;
@@ -487,7 +481,7 @@ at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
                         input.scalar_type() == at::kBFloat16);
   // Whose conversions AVX-512's code has by instructions of their own.
   TORCH_INTERNAL_ASSERT(input.scalar_type() != at::kBFloat16 ||
-                        simd::CurrentIsa() != simd::Isa::kAvx512 || simd::HasBf16Gemm());
+                        simd::CurrentIsa() != simd::Isa::kAvx512 || simd::HasBf16Instructions());
   std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = steps.back().matrix->out();
   at::Tensor output = at::empty(shape, input.options());

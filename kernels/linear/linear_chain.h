@@ -44,7 +44,7 @@ inline constexpr int64_t kChainScratch = simd::kL2Scratch;
 //   kFp32, kBf16Parts    FP32
 //   kBf16                BF16
 //   kInt8 on AMX         BF16
-//   kInt8 by vectors     BF16 (with AVX-512 only where simd::HasBf16Gemm()) or FP32
+//   kInt8 by vectors     BF16 (with AVX-512 only where simd::HasBf16Instructions()) or FP32
 // Statistics and sums are fp32's; what a step leaves is rounded to the type. Inference only.
 //   Products::kInt8: what a step multiplies is quantised (cpu_int8.h) when it has been normalised,
 // without being rounded to the type before; so is what the next step multiplies, where there is

@@ -16,14 +16,13 @@
 namespace fovea::kernels {
 namespace {
 
-// Between the two in ratio.
-constexpr int64_t kMostNarrow = 384;
-
 // x + fc2(gelu(fc1(norm(x)))).
 class Mlp {
  public:
   Mlp(LinearWay way, c10::ScalarType type, int64_t channels)
       : way_(way),
+        // A picture's tokens; of the narrow one two pictures', or it would be over too soon to
+        // time.
         input_(TypicalNumbers({channels == kWideMlp ? 197 : 2 * 197, channels},
                               type == at::kChar ? RowsOfInt8() : type)),
         norm_weight_(at::ones({channels})),
@@ -105,7 +104,7 @@ std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type) {
 }
 
 bool PacksForAmx(LinearWay way, Products products) {
-  return way != LinearWay::kVectors && HasAmxTiles(products);
+  return way != LinearWay::kVectors && HasAmxTilesFor(products);
 }
 
 c10::ScalarType RowsOfInt8() { return simd::HasBf16Gemm() ? at::kBFloat16 : at::kFloat; }

@@ -21,14 +21,16 @@ enum class LinearWay {
 // Channels of the MLPs that are measured, DeiT-T's and DeiT-B's: the narrower a layer, the more
 // what stands around it weighs.
 inline constexpr int64_t kNarrowMlp = 192, kWideMlp = 768;
+// Their geometric mean: layers of more channels go by the wide one's answer.
+inline constexpr int64_t kMostNarrow = 384;
 
 // "aten", "onednn", "tiles", "tiles_in_parts", "vectors".
 std::string_view NameOf(LinearWay way);
 
 // The one that takes an MLP of a transformer's block through in least time (kernels/choice, the
 // questions "linear_fp32", "linear_bf16" and, of kChar, "linear_int8", and "linear_fp32_c768" and
-// so on for more than 384 channels); kAten where there is none: of kChar, a processor without AVX2,
-// on which such layers do not run.
+// so on for more than kMostNarrow channels); kAten where there is none: of kChar, a processor
+// without AVX2, on which such layers do not run.
 //   `channels`: the fewer of a layer's inputs and outputs, so that the layers of a block agree.
 LinearWay FastestLinearWay(c10::ScalarType type, int64_t channels);
 

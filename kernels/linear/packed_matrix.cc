@@ -13,9 +13,6 @@
 namespace fovea::kernels {
 namespace {
 
-constexpr int64_t kColumnsStep = 16;  // of a block's width
-constexpr int64_t kDepthStep = 32;    // bf16 in a row of AMX's tiles
-constexpr int64_t kInt8DepthStep = 64;
 constexpr float kMostInt8 = 127;
 
 using simd::RoundUp;
@@ -29,7 +26,7 @@ at::Tensor InPairs(const at::Tensor& block) {
 // with its rows whole, [depth / 32, columns / 16, 32, 16].
 at::Tensor InRegisters(const at::Tensor& panel) {
   const at::Tensor registers =
-      panel.unflatten(1, {-1, kColumnsStep}).unflatten(0, {-1, kDepthStep / 2, 2});
+      panel.unflatten(1, {-1, simd::kRegister}).unflatten(0, {-1, simd::kStep / 2, 2});
   const bool pairs = panel.scalar_type() == at::kBFloat16;
   return registers.permute(pairs ? at::IntArrayRef{0, 3, 1, 4, 2} : at::IntArrayRef{0, 3, 1, 2, 4})
       .flatten();
@@ -42,15 +39,15 @@ at::Tensor InFours(const at::Tensor& block) {
 
 // Or to AMX's registers of them, [depth / 64, columns / 16, 16, 16, 4].
 at::Tensor InRegistersOfFours(const at::Tensor& panel) {
-  return panel.unflatten(0, {-1, kInt8DepthStep / 4, 4})
-      .unflatten(3, {-1, kColumnsStep})
+  return panel.unflatten(0, {-1, simd::kInt8Step / 4, 4})
+      .unflatten(3, {-1, simd::kRegister})
       .permute({0, 3, 1, 4, 2})
       .flatten();
 }
 
 int64_t DepthStep(Products products) {
   if (products == Products::kFp32) return 1;
-  return products == Products::kInt8 ? kInt8DepthStep : kDepthStep;
+  return products == Products::kInt8 ? simd::kInt8Step : simd::kStep;
 }
 
 c10::ScalarType TypeOf(Products products) {
@@ -67,16 +64,16 @@ bool HasProducts(Products products) {
     case Products::kBf16:
       return simd::HasBf16Gemm();
     case Products::kBf16Parts:
-      return HasAmxTiles(products);
+      return HasAmxTilesFor(products);
     case Products::kInt8:
       return simd::CurrentIsa() != simd::Isa::kNone;
   }
   return false;
 }
 
-bool HasAmxTiles(Products products) {
-  if (products == Products::kInt8) return simd::HasAmxInt8() && simd::HasBf16Gemm();
-  return products != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm();
+bool HasAmxTilesFor(Products products) {
+  if (products == Products::kFp32) return false;
+  return simd::HasAmxTiles() && (products != Products::kInt8 || simd::HasAmxInt8());
 }
 
 PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products,
@@ -86,7 +83,7 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
       in_(weight.size(1)),
       out_(weight.size(0)) {
   depth_ = RoundUp(in_, DepthStep(products));
-  const int64_t wide = RoundUp(out_, kColumnsStep);
+  const int64_t wide = RoundUp(out_, simd::kRegister);
   bias_ = at::zeros({wide}, at::kFloat);
   if (bias.defined()) bias_.narrow(0, 0, out_).copy_(bias);
   at::Tensor transposed = at::zeros({depth_, wide}, TypeOf(products));

@@ -21,7 +21,7 @@ bool HasProducts(Products products);
 
 // Whether matrices of such products are packed for simd/amx.h here; otherwise oneDNN multiplies
 // (simd/gemm.h), of kInt8 cpu_int8.h.
-bool HasAmxTiles(Products products);
+bool HasAmxTilesFor(Products products);
 
 // Immutable and thread-safe.
 class PackedMatrix {
@@ -33,7 +33,7 @@ class PackedMatrix {
 
   // weight [out, in] and bias [out] or undefined, of any floating type.
   PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
-      : PackedMatrix(weight, bias, products, HasAmxTiles(products)) {}
+      : PackedMatrix(weight, bias, products, HasAmxTilesFor(products)) {}
   // The same with `packed_for_amx` forced: false for oneDNN, or of kInt8 vectors, where AMX is.
   //   input_scales, of kInt8 only: FP32 [in], what an 8-bit step of each channel of the input
   // stands for; channels are then divided by it instead of each row by its largest value. Finite

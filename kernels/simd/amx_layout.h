@@ -10,10 +10,12 @@ inline constexpr int64_t kRegister = 16;     // rows of a register, and its colu
 inline constexpr int64_t kRegisterRow = 64;  // bytes
 inline constexpr int64_t kRegisterBytes = kRegister * kRegisterRow;
 inline constexpr int64_t kStep = 32;                             // of the depth, in bf16
+inline constexpr int64_t kInt8Step = kRegisterRow;               // of the depth, in 8 bits
 inline constexpr int64_t kRegisterElements = kRegister * kStep;  // of bf16
 
 // What a thread's scratch may take of its L2, in bytes: of 2 MiB, which every processor with AMX
-// has, the rest is for what is read once.
+// has, the rest is for what is read once. Half of it gained nothing on Zen 5, which has 1 MiB
+// (linear chains of the zoo's models, 2026-11-28).
 inline constexpr int64_t kL2Scratch = 1400 << 10;
 
 constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }

@@ -53,6 +53,18 @@ HWY_INLINE hn::Vec<hn::ScalableTag<float>> LoadBf16(const uint16_t* src) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, src))));
 }
 
+#if HWY_TARGET == HWY_AVX3
+// Two vectors as bf16, `first` at the lower addresses, rounded by the processor, to nearest and
+// ties to even: where HasBf16Gemm(). Highway 1.0 does not know how.
+HWY_INLINE void StoreBf16(hn::Vec<hn::ScalableTag<float>> first,
+                          hn::Vec<hn::ScalableTag<float>> second, uint16_t* to) {
+  const hn::ScalableTag<uint16_t> d;
+  hn::Vec<decltype(d)> rounded;
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(rounded.raw) : "v"(second.raw), "v"(first.raw));
+  hn::StoreU(rounded, d, to);
+}
+#endif
+
 HWY_INLINE float Bf16At(uint16_t bf16) {
   const uint32_t bits = static_cast<uint32_t>(bf16) << 16;
   float x;

@@ -69,6 +69,8 @@ bool HasFp32Gemm() {
   return has;
 }
 
+bool HasAmxTiles() { return HasAmx() && HasBf16Gemm(); }
+
 void Bf16Gemm(int64_t rows, int64_t columns, int64_t depth, const uint16_t* a, int64_t a_stride,
               const uint16_t* b, int64_t b_stride, float* c, int64_t c_stride) {
   at::native::cpublas::brgemm(rows, columns, depth, a_stride, b_stride, c_stride, /*add_C=*/false,

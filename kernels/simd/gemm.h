@@ -11,6 +11,9 @@ namespace fovea::kernels::simd {
 bool HasBf16Gemm();
 // Whether Fp32Gemm does: the same with AVX-512.
 bool HasFp32Gemm();
+// Whether our own code may use AMX's tiles (amx.h): the processor has them, and Bf16Gemm runs here,
+// for which oneDNN has asked the system for the right to use them.
+bool HasAmxTiles();
 
 // C[m, n] = sum over k of A[m, k] * B[k, n]; bf16 as raw bits.
 // A: rows * a_stride, elements of a row contiguous. B: pairs of rows interleaved, element (k, n) at

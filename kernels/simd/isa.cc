@@ -63,6 +63,11 @@ bool HasAmxInt8() {
   return has;
 }
 
+bool HasBf16Instructions() {
+  static const bool has = HasFeature("avx512_bf16");
+  return has;
+}
+
 bool HasVnni() {
   static const bool has = HasFeature("avx512_vnni");
   return has && CurrentIsa() == Isa::kAvx512;

@@ -1,7 +1,7 @@
 // Which vector instructions the vectorised kernels use on this machine, and how their per-target
 // code is chosen among.
 //
-// A kernel is written once with Highway and compiled once per target (simd/targets-inl.h); nothing
+// A kernel is written once with Highway and compiled once per target (simd/targets.h); nothing
 // is built for the machine that builds. The choice follows ATen's own, so ATEN_CPU_CAPABILITY=avx2
 // lowers both, and a comparison with ATen stays fair.
 #pragma once
@@ -37,6 +37,9 @@ bool HasAmx();
 
 // The same of AMX for 8-bit integers.
 bool HasAmxInt8();
+
+// Whether the processor has AVX-512's instructions for bf16, conversions among them.
+bool HasBf16Instructions();
 
 // Whether CurrentIsa() is AVX-512 and the processor has its products of 8-bit integers (VNNI).
 bool HasVnni();

@@ -1,4 +1,4 @@
-// Small fp32 matrix products for attention's tiles and Winograd's convolution: operands where they
+// Small fp32 matrix products for attention's panels and Winograd's convolution: operands where they
 // lie, nothing is copied.
 //
 // C[m, n] = sum over k of A(m, k) * B[k, n], with n running over vectors: B's rows are contiguous,
@@ -25,7 +25,7 @@ namespace fovea::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows of C in a register tile; row counts that it divides are fastest.
-inline constexpr int kTileRows = HWY_TARGET == HWY_AVX3 ? 8 : 4;
+inline constexpr int kRegisterRows = HWY_TARGET == HWY_AVX3 ? 8 : 4;
 
 struct Factors {
   const float* a;  // A(m, k) = a[m * a_row + k * a_depth]
@@ -92,11 +92,12 @@ HWY_INLINE void MultiplyTile(const Factors& f, float* c, int64_t c_row, int64_t 
 template <int kVectors>
 HWY_INLINE void MultiplyRows(Factors f, int64_t rows, float* c, int64_t c_row) {
   int64_t m = 0;
-  for (; m + kTileRows <= rows; m += kTileRows) {
-    MultiplyTile<kTileRows, kVectors, false>(f, c + m * c_row, c_row, kTileRows, nullptr, 0);
-    f.a += kTileRows * f.a_row;
+  for (; m + kRegisterRows <= rows; m += kRegisterRows) {
+    MultiplyTile<kRegisterRows, kVectors, false>(f, c + m * c_row, c_row, kRegisterRows, nullptr,
+                                                 0);
+    f.a += kRegisterRows * f.a_row;
   }
-  if (kTileRows > 4 && m + 4 <= rows) {
+  if (kRegisterRows > 4 && m + 4 <= rows) {
     MultiplyTile<4, kVectors, false>(f, c + m * c_row, c_row, 4, nullptr, 0);
     f.a += 4 * f.a_row;
     m += 4;
@@ -108,24 +109,24 @@ HWY_INLINE void MultiplyRows(Factors f, int64_t rows, float* c, int64_t c_row) {
 }
 
 // The first `rows` rows of C, `columns` wide, row m times row_factors[m]. A must be readable up to
-// the next multiple of kTileRows rows.
+// the next multiple of kRegisterRows rows.
 HWY_INLINE void MultiplyColumns(const Factors& factors, int64_t rows, int64_t columns, float* c,
                                 int64_t c_row, const float* row_factors) {
   const int64_t lanes = hn::Lanes(hn::ScalableTag<float>());
-  for (int64_t m = 0; m < rows; m += kTileRows) {
+  for (int64_t m = 0; m < rows; m += kRegisterRows) {
     Factors f = factors;
     f.a += m * f.a_row;
     float* to = c + m * c_row;
     const int64_t keep = rows - m;
     int64_t n = 0;
     for (; n + 2 * lanes <= columns; n += 2 * lanes, f.b += 2 * lanes) {
-      MultiplyTile<kTileRows, 2, false>(f, to + n, c_row, keep, row_factors + m, 0);
+      MultiplyTile<kRegisterRows, 2, false>(f, to + n, c_row, keep, row_factors + m, 0);
     }
     for (; n + lanes <= columns; n += lanes, f.b += lanes) {
-      MultiplyTile<kTileRows, 1, false>(f, to + n, c_row, keep, row_factors + m, 0);
+      MultiplyTile<kRegisterRows, 1, false>(f, to + n, c_row, keep, row_factors + m, 0);
     }
     if (n < columns) {
-      MultiplyTile<kTileRows, 1, true>(f, to + n, c_row, keep, row_factors + m, columns - n);
+      MultiplyTile<kRegisterRows, 1, true>(f, to + n, c_row, keep, row_factors + m, columns - n);
     }
   }
 }

@@ -1,6 +1,7 @@
 // What is measured, remembered and forced.
 #include "kernels/choice/choice.h"
 
+#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
@@ -28,6 +29,7 @@
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 #include "kernels/linear/linear_way.h"
+#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
@@ -219,7 +221,7 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
     }
   };
   for (const c10::ScalarType type : {at::kFloat, at::kBFloat16, at::kChar}) {
-    for (const int64_t channels : {384, 385}) FastestLinearWay(type, channels);
+    for (const int64_t channels : {kMostNarrow, kMostNarrow + 1}) FastestLinearWay(type, channels);
   }
   for (const c10::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t tokens : {1, 64, 65, 256, 257, 5000}) {
@@ -234,7 +236,8 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
   }
   take_answers();
   // Linear layers are not asked about where nothing but ATen has them.
-  EXPECT_GE(std::ranges::count(choices, ','), (simd::HasAmx() ? 6 : 0) + 6 + 4 + 2 + 4 + 4);
+  EXPECT_GE(std::ranges::count(choices, ','),
+            (simd::BestIsa() == simd::Isa::kNone ? 0 : 6) + 6 + 4 + 2 + 4 + 4);
   // On a GPU.
   choices +=
       "key_only_layer_fp16_n1536_c64_unprepared=plain,dense_attention_fp16_d64_n256_h32=sdpa";
@@ -309,14 +312,16 @@ TEST_F(ChoiceTest, AnAnswerHoldsForItsInstructionSet) {
   EXPECT_EQ(runs_, 0);
 }
 
-// What the file has of another processor or another LibTorch is no answer.
-TEST_F(ChoiceTest, AnAnswerHoldsForItsProcessorAndItsLibTorch) {
+// What the file has of another processor, another LibTorch or another Fovea is no answer.
+TEST_F(ChoiceTest, AnAnswerHoldsForItsProcessorAndItsVersions) {
   EXPECT_EQ(Fastest(question_ + "Before", Taking({{"slow", 4}, {"fast", 1}}), Undisturbed()), 1);
   std::ifstream stored(file_);
   std::string text((std::istreambuf_iterator<char>(stored)), {});
   const std::string version =
       c10::str("torch ", TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH);
-  for (const std::string& told : {std::string(simd::ProcessorName()), version}) {
+  const size_t place = text.find("fovea ");
+  const std::string fovea = text.substr(place, text.find('"', place) - place);
+  for (const std::string& told : {std::string(simd::ProcessorName()), version, fovea}) {
     SCOPED_TRACE(told);
     std::string changed = text;
     changed.replace(changed.find(told), told.size(), told + "0");
@@ -325,6 +330,44 @@ TEST_F(ChoiceTest, AnAnswerHoldsForItsProcessorAndItsLibTorch) {
     std::ofstream(file_) << changed;
     EXPECT_EQ(Fastest(question_ + told, Taking({{"slow", 4}, {"fast", 1}}), Undisturbed()), 1);
   }
+}
+
+TEST_F(ChoiceTest, WhoWasAloneIsMeasuredWhereThereIsAnother) {
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}})), 0);
+  EXPECT_EQ(HowAnswered(), "slow alone");
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}}), Undisturbed()), 1);
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}})), 0);
+}
+
+TEST_F(ChoiceTest, WhoKnowsAnAnswerDoesNotWaitForWhatIsMeasured) {
+  const std::string known = question_ + "Known";
+  Fastest(known, Taking({{"only", 0}}));
+  std::atomic<bool> told = false;
+  std::jthread other;
+  const auto ask_another = [&] {
+    if (other.joinable()) return;
+    other = std::jthread([&] {
+      Fastest(known, Taking({{"only", 0}}));
+      told = true;
+    });
+    for (int i = 0; i < 10'000 && !told; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(told) << "it waits for the measurement";
+  };
+  const Candidate candidates[] = {{"asks", ask_another}, {"does not", [] {}}};
+  Fastest(question_, candidates, Undisturbed());
+  EXPECT_TRUE(other.joinable());
+}
+
+TEST_F(ChoiceTest, WhatTheRunsHoldIsNotCounted) {
+  const MemoryLedger ledger;
+  const auto hold = [] { EXPECT_TRUE(at::zeros({1 << 20}, at::kByte).defined()); };
+  const Candidate candidates[] = {{"first", hold}, {"second", hold}};
+  Fastest(question_, candidates, Undisturbed());
+  EXPECT_LT(ledger.peak_bytes(), 1 << 20);
+  hold();
+  EXPECT_GE(ledger.peak_bytes(), 1 << 20);
 }
 
 TEST_F(ChoiceTest, TwoThatAskAtOnceMeasureOnce) {

@@ -143,7 +143,8 @@ class Int8LinearTest : public testing::TestWithParam<std::tuple<Way, bool>> {
     at::manual_seed(7);
     if (way().isa > simd::BestIsa()) GTEST_SKIP() << "this processor has no such vectors";
     isa_ = std::make_unique<simd::ScopedIsa>(way().isa);
-    if (way().tiled && !HasAmxTiles(Products::kInt8)) GTEST_SKIP() << "this processor has no AMX";
+    if (way().tiled && !HasAmxTilesFor(Products::kInt8))
+      GTEST_SKIP() << "this processor has no AMX";
     if (way().type == at::kBFloat16 && !simd::HasBf16Gemm()) {
       GTEST_SKIP() << "this processor has no bf16";
     }

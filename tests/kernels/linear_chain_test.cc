@@ -59,7 +59,7 @@ class LinearChainTest : public testing::TestWithParam<Way> {
   void SetUp() override {
     at::manual_seed(7);
     const Way& way = GetParam();
-    if (!HasProducts(way.products) || (way.tiled && !HasAmxTiles(way.products))) {
+    if (!HasProducts(way.products) || (way.tiled && !HasAmxTilesFor(way.products))) {
       GTEST_SKIP() << "this processor has no such products";
     }
   }

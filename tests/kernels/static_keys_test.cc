@@ -111,7 +111,7 @@ class ConvStaticKeyWaysTest
     at::manual_seed(19);
     at::set_num_threads(1);
     if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "this processor lacks AVX2";
-    if (way() == AttentionWay::kTiles && !(simd::HasAmx() && simd::HasBf16Gemm())) {
+    if (way() == AttentionWay::kTiles && !simd::HasAmxTiles()) {
       GTEST_SKIP() << "this processor lacks AMX";
     }
   }

@@ -18,6 +18,7 @@
 #include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/simd/gemm.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"
 
@@ -178,7 +179,7 @@ TEST(DenseTilesTest, TakeWhatModelsHave) {
       for (const auto& bias : {std::optional<at::Tensor>(), std::optional(at::zeros({tokens}))}) {
         std::optional<at::Tensor> expanded;
         if (bias) expanded = ExpandLogitBias(*bias, qkv[0], qkv[1], /*in_fp32=*/true);
-        EXPECT_TRUE(attend::TakesTiles(
+        EXPECT_TRUE(attend::FitsTiles(
             attend::MakeTokenSetsJob(qkv[0], qkv[1], qkv[2], expanded, 0.125, output)))
             << tokens << " x " << dim << " " << type;
       }
@@ -187,7 +188,7 @@ TEST(DenseTilesTest, TakeWhatModelsHave) {
 }
 
 TEST(DenseTilesTest, RoundOtherwiseThanPanels) {
-  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!simd::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   at::manual_seed(17);
   const Tensors qkv = RandomTokens(1, 2, 197, 64, at::kFloat);
   const auto by = [&](AttentionWay way) {
@@ -199,7 +200,7 @@ TEST(DenseTilesTest, RoundOtherwiseThanPanels) {
 }
 
 TEST(KnnTilesTest, RoundOtherwiseThanPanels) {
-  if (!attend::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!simd::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   at::manual_seed(17);
   const Tensors qkv = RandomTokens(1, 2, 197, 64, at::kFloat);
   const auto by = [&](AttentionWay way) {

@@ -51,8 +51,6 @@ inline std::string ForcedWays(bool tiles) {
   return choices;
 }
 
-inline bool HasTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
-
 // Runs operators as `variant` while it lives.
 class ScopedVariant {
  public:
@@ -60,8 +58,7 @@ class ScopedVariant {
       : forced_(variant.implementation), onednn_(at::globalContext().userEnabledMkldnn()) {
     if (variant.implementation == Implementation::kCpu) {
       isa_.emplace(variant.isa);
-      // Where there is nothing to choose nothing is asked.
-      if (HasTiles()) ways_.emplace(ForcedWays(variant.tiles));
+      ways_.emplace(ForcedWays(variant.tiles));
     }
     at::globalContext().setUserEnabledMkldnn(variant.onednn);
   }
@@ -85,7 +82,7 @@ inline const char* CannotRun(const Variant& variant) {
   if (variant.implementation == Implementation::kCpu && variant.isa > simd::BestIsa()) {
     return "this processor lacks the instructions";
   }
-  if (variant.tiles && !HasTiles()) return "this processor lacks AMX";
+  if (variant.tiles && !simd::HasAmxTiles()) return "this processor lacks AMX";
   return nullptr;
 }
 

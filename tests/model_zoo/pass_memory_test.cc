@@ -10,6 +10,7 @@
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/linear/linear_chain.h"
 #include "kernels/memory/memory_ledger.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
@@ -156,7 +157,7 @@ TEST(PassMemoryTest, NoAttentionHoldsMoreMapsThanItReads) {
 }
 
 TEST(PassMemoryTest, OnTilesEachThreadHasScratchBesides) {
-  if (!kernels::HasTiles()) GTEST_SKIP() << "this processor lacks AMX";
+  if (!kernels::simd::HasAmxTiles()) GTEST_SKIP() << "this processor lacks AMX";
   constexpr double kMap = 64 * 128 * sizeof(float);
   const double peak =
       PeakOf({.backbone = "demo_frame_64", .attention = {"dense"}, .random_weights_seed = 1},

@@ -1,4 +1,4 @@
-// The CPU implementation, outermost; cpu_blocks.cc and cpu_tiles.cc have the algorithms.
+// The CPU implementation, outermost; cpu_blocks.cc and shared/cpu_tiles.cc have the algorithms.
 #include <ATen/Functions.h>
 #include <c10/util/Exception.h>
 
@@ -11,7 +11,6 @@
 #include "kernels/attention/shared/cpu_tiles_threads.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/attention/shared/panels_or_tiles.h"
-#include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 #include "kernels/threads.h"
 
@@ -75,9 +74,8 @@ auto TypicalCall(c10::ScalarType type, int64_t keys) {
 }  // namespace
 
 AttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys) {
-  static QuestionsBySize<3> questions("dense_attention", {64, 256, 1024});
-  return attend::FasterOfPanelsAndTiles(questions, type, keys,
-                                        [&](int64_t size) { return TypicalCall(type, size); });
+  static attend::PanelsOrTiles<3> questions("dense_attention", {64, 256, 1024});
+  return questions.Faster(type, keys, [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output) {
@@ -85,11 +83,8 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output)
 }
 
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output, AttentionWay way) {
-  if (way == AttentionWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
-    const attend::TokenSetsJob job = JobOf(in, output);
-    if (attend::TakesTiles(job)) return AttendTiles(job, in.query.size(0));
-  }
+  const attend::TokenSetsJob job = JobOf(in, output);
+  if (attend::ByTiles(way, job)) return AttendTiles(job, in.query.size(0));
   const bool copies = std::min(in.query.size(2), in.key.size(2)) >= kCopiedFrom;
   if (copies) {
     AttendCopies(in, output);

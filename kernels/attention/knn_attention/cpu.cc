@@ -9,7 +9,6 @@
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/attention/shared/panels_or_tiles.h"
 #include "kernels/attention/shared/select.h"
-#include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 
 namespace fovea::kernels {
@@ -37,9 +36,8 @@ void AttendTiles(const attend::TokenSetsJob& tiled, const knn::Selection& select
 }  // namespace
 
 AttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys) {
-  static QuestionsBySize<2> questions("knn_attention", {256, 1024});
-  return attend::FasterOfPanelsAndTiles(questions, type, keys,
-                                        [&](int64_t size) { return TypicalCall(type, size); });
+  static attend::PanelsOrTiles<2> questions("knn_attention", {256, 1024});
+  return questions.Faster(type, keys, [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output) {
@@ -50,10 +48,7 @@ void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output, Att
   const attend::TokenSetsJob job =
       attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
   const knn::Selection selection = knn::SelectionOf(in.topk, job.keys);
-  if (way == AttentionWay::kTiles) {
-    TORCH_INTERNAL_ASSERT(attend::HasAmxTiles());  // which asks the system for them
-    if (attend::TakesTiles(job)) return AttendTiles(job, selection, in.query.size(0));
-  }
+  if (attend::ByTiles(way, job)) return AttendTiles(job, selection, in.query.size(0));
   attend::ForTokenSets(job, in.query.size(0), job.keys * attend::LanesNow(),
                        [&](const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end) {
                          knn::AttendBlocks(job, selection, scratch, begin, end);

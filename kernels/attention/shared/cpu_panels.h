@@ -38,9 +38,9 @@ struct LogitTerms {
   int64_t bias_stride = 0;
   const float* key_bias = nullptr;  // key j's for all rows at key_bias + j * key_bias_stride
   int64_t key_bias_stride = 0;
-  const float* query_part = nullptr;  // [width]: the part each row's token belongs to
-  const float* key_part = nullptr;    // [keys]
-  int64_t itself = -1;                // row i does not see key itself + i; -1: it does
+  const float* query_slice = nullptr;  // [width]: the slice each row's token belongs to
+  const float* key_slice = nullptr;    // [keys]
+  int64_t itself = -1;                 // row i does not see key itself + i; -1: it does
 };
 
 // Activation (activation.h) as the kernels want it.

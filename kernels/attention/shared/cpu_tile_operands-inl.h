@@ -14,6 +14,7 @@
 #include "kernels/attention/shared/cpu_tiles_layout.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
+#include "kernels/simd/bf16-inl.h"
 #include "kernels/simd/targets.h"
 
 #if FOVEA_SIMD_TARGET
@@ -41,13 +42,6 @@ HWY_INLINE bool IsInfinite(VF magnitudes) {
   return !hn::AllFalse(d, hn::Eq(magnitudes, hn::Set(d, kInfinity)));
 }
 
-// Two vectors as 32 bf16: `first` at the lower addresses.
-HWY_INLINE void StoreBf16(VF first, VF second, uint16_t* to) {
-  __m512i rounded;
-  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(rounded) : "v"(second.raw), "v"(first.raw));
-  hn::StoreU(hn::Vec<hn::ScalableTag<uint16_t>>{rounded}, hn::ScalableTag<uint16_t>(), to);
-}
-
 // The upper halves of x as fp32, which x loses.
 HWY_INLINE VF CutPart(VF& x) {
   const hn::RebindToUnsigned<DF> du;
@@ -56,7 +50,7 @@ HWY_INLINE VF CutPart(VF& x) {
   return part;
 }
 
-// The same two in parts, cut off and not rounded, so that three are exact.
+// Two vectors in parts, cut off and not rounded, so that three are exact.
 template <int kParts>
 HWY_INLINE void StoreParts(VF first, VF second, uint16_t* to, int64_t plane) {
   if constexpr (kParts == 3) {

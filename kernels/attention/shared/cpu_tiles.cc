@@ -24,7 +24,6 @@
 #include "kernels/attention/shared/cpu_weights-inl.h"
 #include "kernels/simd/amx_tile-inl.h"
 #include "kernels/simd/gemm.h"
-#include "kernels/simd/isa.h"
 
 #if FOVEA_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -129,7 +128,7 @@ class TilesBlock {
       if (HWY_UNLIKELY(infinite)) return AttendWhole(query, key, value, output);
     }
     if (kParts == 1 && plain_ && AttendBelowLimit()) return StoreRows(output);
-    for (int64_t key = 0; key < job_.keys; key += kSide) MultiplyByKeys(key, []() HWY_ATTR {});
+    for (int64_t k = 0; k < job_.keys; k += kSide) MultiplyByKeys(k, []() HWY_ATTR {});
     HideColumnsPastKeys();
     FindLargest();
     MultiplyByValues([&](int64_t row, int64_t key, uint16_t* to)
@@ -497,7 +496,7 @@ class TilesBlock {
   VF farthest_;
 };
 
-// Null: all keys.
+// `selection`: null: all keys.
 template <class T>
 HWY_INLINE void AttendBlocksOnTiles(const TokenSetsJob& job, const knn::Selection* selection,
                                     char* scratch, int64_t begin, int64_t end) {
@@ -544,11 +543,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::attend {
 
-bool HasAmxTiles() { return simd::HasAmx() && simd::HasBf16Gemm(); }
+TokenSetsJob OneHeadJob(Arithmetic arithmetic, int64_t tokens, int64_t dim, int64_t value_dim) {
+  TokenSetsJob job{};
+  job.arithmetic = arithmetic;
+  job.heads = 1;
+  job.queries = job.keys = tokens;
+  job.dim = dim;
+  job.value_dim = value_dim;
+  job.block_width = kTileQueries;
+  job.blocks = (tokens + kTileQueries - 1) / kTileQueries;
+  return job;
+}
 
-bool TakesTiles(const TokenSetsJob& job) {
+bool FitsTiles(const TokenSetsJob& job) {
   // What a thread reads again for each block stays in L2.
   return (job.bias == nullptr || job.bias_key <= 1) && TilesLayout(job).bytes <= simd::kL2Scratch;
+}
+
+bool ByTiles(AttentionWay way, const TokenSetsJob& job) {
+  if (way != AttentionWay::kTiles) return false;
+  TORCH_INTERNAL_ASSERT(simd::HasAmxTiles());  // which asks the system for them
+  return FitsTiles(job);
 }
 
 int64_t TilesScratchBytes(const TokenSetsJob& job) { return TilesLayout(job).bytes; }

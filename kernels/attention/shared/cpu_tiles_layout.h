@@ -16,7 +16,7 @@ using simd::RoundUp;
 // Keys whose weights are made at a time.
 constexpr int64_t TilesChunk(int64_t parts) { return parts == 3 ? 128 : 64; }
 
-// Where the parts of a thread's scratch lie; those of bf16 parts are planes.
+// Where what a thread needs lies in its scratch; bf16 parts are planes of it.
 struct TilesLayout {
   explicit TilesLayout(const TokenSetsJob& job)
       : parts(job.arithmetic == Arithmetic::kFp32 ? 3 : 1),

@@ -11,12 +11,12 @@
 
 namespace fovea::kernels::attend {
 
-// Calls attend(job, scratch, begin, end) on ATen's threads until all blocks of at most kTileRows
+// Calls attend(job, scratch, begin, end) on ATen's threads until all blocks of at most kTileQueries
 // queries of all heads of the batch are attended, each once; that job has been cut into them.
 // `bytes`: of a thread's scratch, whole cache lines.
 template <class Attend>
 void ForTiles(TokenSetsJob job, int64_t batch, int64_t bytes, const Attend& attend) {
-  job.block_width = kTileRows;
+  job.block_width = kTileQueries;
   job.blocks = (job.queries + job.block_width - 1) / job.block_width;
   const at::Tensor memory = at::empty({ThreadCount(), bytes}, at::kByte);
   char* const scratch = static_cast<char*>(memory.mutable_data_ptr());

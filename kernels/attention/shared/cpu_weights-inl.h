@@ -92,8 +92,8 @@ HWY_INLINE void AdjustLogits(float* logits, int64_t stride, int64_t keys, const 
                              int64_t column, const Take& take) {
   const DF d;
   const VF scale = hn::Set(d, terms.scale);
-  const VF query_part =
-      terms.query_part != nullptr ? hn::LoadU(d, terms.query_part + column) : hn::Zero(d);
+  const VF query_slice =
+      terms.query_slice != nullptr ? hn::LoadU(d, terms.query_slice + column) : hn::Zero(d);
   const VF place = hn::Iota(d, static_cast<float>(terms.itself + column));
   for (int64_t j = 0; j < keys; ++j) {
     VF s = hn::LoadU(d, logits + j * stride);
@@ -104,8 +104,8 @@ HWY_INLINE void AdjustLogits(float* logits, int64_t stride, int64_t keys, const 
     } else {
       s = hn::Mul(s, scale);
     }
-    if (terms.query_part != nullptr) {
-      const MF same = hn::Eq(query_part, hn::Set(d, terms.key_part[j]));
+    if (terms.query_slice != nullptr) {
+      const MF same = hn::Eq(query_slice, hn::Set(d, terms.key_slice[j]));
       s = hn::IfThenElse(same, s, hn::Set(d, -kInfinity));
     }
     if (terms.itself >= 0) {
@@ -165,7 +165,7 @@ HWY_INLINE SoftmaxOfLanes SoftmaxColumn(const Panel& panel, const LogitTerms& te
   // A positive scale that does not make them larger changes neither the order of the logits nor
   // which are finite: the exponential can apply it.
   const bool plain = terms.bias == nullptr && terms.key_bias == nullptr &&
-                     terms.query_part == nullptr && terms.itself < 0 && terms.scale <= 1.0f &&
+                     terms.query_slice == nullptr && terms.itself < 0 && terms.scale <= 1.0f &&
                      terms.scale >= 0x1p-64f;
   VF largest = hn::Set(d, -kInfinity);
   VF sum = hn::Zero(d);

@@ -11,7 +11,6 @@
 #include "kernels/attention/shared/cpu_tiles.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/attention/shared/panels_or_tiles.h"
-#include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 #include "kernels/simd/amx.h"
 #include "kernels/threads.h"
@@ -28,17 +27,6 @@ Places PlacesOf(const at::Tensor& map, int64_t first_head) {
 
 // Multiply-adds of one task.
 int64_t CostOf(const WindowsJob& job) { return 2 * job.tokens() * job.tokens() * job.dim; }
-
-TokenSetsJob TilesJob(Arithmetic arithmetic, int64_t tokens, int64_t dim) {
-  TokenSetsJob job{};
-  job.arithmetic = arithmetic;
-  job.heads = 1;
-  job.queries = job.keys = tokens;
-  job.dim = job.value_dim = dim;
-  job.block_width = kTileRows;
-  job.blocks = (tokens + kTileRows - 1) / kTileRows;
-  return job;
-}
 
 // Four square windows of three heads of 32 channels, in either way.
 auto TypicalCall(c10::ScalarType type, int64_t tokens) {
@@ -71,7 +59,7 @@ class WindowsLayout {
     }
     const int64_t dim = jobs.front().dim;
     gathered_bytes_ = 4 * tokens * dim * 4;
-    parts_ = layout_.Take(tokens + width);
+    slices_ = layout_.Take(tokens + width);
     gathered_ = layout_.Take(gathered_bytes_ / 4);
     if (jobs.front().way == AttentionWay::kTiles) {
       int64_t tiles_bytes = 0, masked = 0;
@@ -98,14 +86,14 @@ class WindowsLayout {
     return {base + logits_,      base + query_,
             base + output_,      base + row_factors_,
             base + key_,         base + value_,
-            base + parts_,       reinterpret_cast<char*>(base + gathered_),
+            base + slices_,      reinterpret_cast<char*>(base + gathered_),
             base + masked_bias_, reinterpret_cast<char*>(base + tiles_)};
   }
 
  private:
   ScratchLayout layout_;
   int64_t gathered_bytes_;
-  int64_t parts_ = 0, gathered_ = 0;
+  int64_t slices_ = 0, gathered_ = 0;
   int64_t masked_bias_ = 0, tiles_ = 0;  // of kTiles
   int64_t logits_ = 0, query_ = 0, output_ = 0, row_factors_ = 0, key_ = 0, value_ = 0;  // kPanels
 };
@@ -155,24 +143,23 @@ std::optional<at::Tensor> BiasFor(AttentionWay way, const std::optional<at::Tens
 AttentionWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim) {
   const bool fp32 = type == at::kFloat;
   const Arithmetic arithmetic = fp32 ? Arithmetic::kFp32 : Arithmetic::kWidenedBf16;
-  if (HasAmxTiles() && !TakesTiles(TilesJob(arithmetic, tokens, dim))) return AttentionWay::kPanels;
+  if (!FitsTiles(OneHeadJob(arithmetic, tokens, dim, dim))) return AttentionWay::kPanels;
   // What is asked has heads that fill a step of the tiles' depth. One that is half zeros takes as
-  // long: in fp32 AEWin's windows of 16 channels took 1.7 to 2.8 times as long as by panels (make
-  // bench-kernels, two cores of an Intel Xeon with AMX, 2026-11-27).
+  // long: in fp32 AEWin's windows of 16 channels were 2.3 to 2.7 times as fast as SDPA by panels
+  // and 1.1 to 1.5 by tiles (docs/results/kernels_cpu, on AMX).
   if (fp32 && dim <= simd::kStep / 2) return AttentionWay::kPanels;
-  static QuestionsBySize<2> questions("window_attention", {8 * 8, 16 * 16});
-  return FasterOfPanelsAndTiles(questions, type, tokens,
-                                [&](int64_t size) { return TypicalCall(type, size); });
+  static PanelsOrTiles<2> questions("window_attention", {8 * 8, 16 * 16});
+  return questions.Faster(type, tokens, [&](int64_t size) { return TypicalCall(type, size); });
 }
 
 TokenSetsJob TilesJobOf(const WindowsJob& job) {
-  TokenSetsJob tiles = TilesJob(job.arithmetic, job.tokens(), job.dim);
+  TokenSetsJob tiles = OneHeadJob(job.arithmetic, job.tokens(), job.dim, job.dim);
   tiles.scale = job.scale;
   return tiles;
 }
 
 void AttendWindows(const std::vector<WindowsJob>& jobs) {
-  const WindowsLayout parts(jobs);
+  const WindowsLayout layout(jobs);
   int64_t tasks = 0;
   int64_t cost = 0;
   for (const WindowsJob& job : jobs) {
@@ -182,7 +169,7 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
   // Starting a thread costs about a million multiply-adds.
   const int64_t threads =
       std::clamp<int64_t>(cost / (int64_t{1} << 20), 1, std::min(ThreadCount(), tasks));
-  const at::Tensor memory = AllocateScratch(parts.layout(), threads);
+  const at::Tensor memory = AllocateScratch(layout.layout(), threads);
   float* const base = memory.mutable_data_ptr<float>();
   const int64_t chunk =
       std::max<int64_t>(1, tasks * (int64_t{1} << 16) / std::max<int64_t>(cost, 1));
@@ -193,7 +180,7 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
     std::optional<simd::AmxTiles> tiles;
     if (jobs.front().way == AttentionWay::kTiles) tiles.emplace();
     for (int64_t thread = begin; thread < end; ++thread) {
-      const WindowsScratch scratch = parts.At(base + thread * parts.layout().floats());
+      const WindowsScratch scratch = layout.At(base + thread * layout.layout().floats());
       for (int64_t first; (first = next.fetch_add(chunk)) < tasks;) {
         for (int64_t i = first; i < std::min(first + chunk, tasks); ++i) {
           int64_t task = i;

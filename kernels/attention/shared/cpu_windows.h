@@ -3,8 +3,8 @@
 //
 // A window's tokens are gathered, where they do not lie at one stride (rows, columns and whole maps
 // do), attended as a panel (cpu_panels.h) or on AMX's tiles (cpu_tiles.h), and scattered.
-// cpu_windows.cc knows tensors and threads;
-// cpu_windows_panel.cc, compiled once per instruction set, knows only memory.
+// cpu_windows.cc knows tensors and threads; cpu_one_window.cc, compiled once per instruction set,
+// knows only memory.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -80,7 +80,7 @@ struct WindowsScratch {
   float* row_factors;  // [block_width]
   float* key;          // widened, [tokens, dim]
   float* value;        // widened, or transposed
-  float* parts;        // [tokens rounded up to vectors]: Swin's slice of each token
+  float* slices;       // [tokens rounded up to vectors]: Swin's slice of each token
   char* gathered;      // query, key, value and output of a window, [tokens, dim] each
   float* masked_bias;  // [tokens, tokens], where a job is shifted
   char* tiles;         // cpu_tiles.h's

@@ -96,7 +96,7 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     # Linear layers, and questions that this machine was asked before.
     choices = told["choices"]
     answers = {c["question"]: c["answer"] for c in choices}
-    assert {"linear_fp32", "linear_int8"} <= answers.keys()
+    assert {"linear_fp32", "linear_fp32_c768", "linear_int8"} <= answers.keys()
     assert {c["how"] for c in choices} <= {
         "measured", "measured while busy", "remembered", "alone", "forced",
     }  # fmt: skip

@@ -6,7 +6,7 @@
 #include "kernels/attention/shared/cpu_windows.h"
 #include "kernels/simd/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/shared/cpu_windows_panel.cc"
+#define HWY_TARGET_INCLUDE "kernels/attention/shared/cpu_one_window.cc"
 // Before <hwy/highway.h>: compiles this file once per target.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -130,16 +130,16 @@ void ScatterOutput(const WindowsJob& job, const Window& window, const char* from
 
 // Swin's slices, which do not see each other: what the roll brought around is one, and what it met
 // another. Returns whether the window has more than one.
-bool TakeParts(const WindowsJob& job, const Window& window, float* parts) {
+bool TakeSlices(const WindowsJob& job, const Window& window, float* slices) {
   const bool last_row = job.shift[0] > 0 && window.row == job.windows[0] - 1;
   const bool last_column = job.shift[1] > 0 && window.column == job.windows[1] - 1;
   if (!last_row && !last_column) return false;
   ForTokens(job, window, [&](int64_t i, int64_t y, int64_t x) HWY_ATTR {
     const int around_y = last_row && y < job.shift[0] ? 2 : 0;
     const int around_x = last_column && x < job.shift[1] ? 1 : 0;
-    parts[i] = static_cast<float>(around_y + around_x);
+    slices[i] = static_cast<float>(around_y + around_x);
   });
-  for (int64_t i = job.tokens(); i < job.tokens() + kLanes; ++i) parts[i] = 0.0f;
+  for (int64_t i = job.tokens(); i < job.tokens() + kLanes; ++i) slices[i] = 0.0f;
   return true;
 }
 
@@ -230,7 +230,7 @@ struct WindowRows {
 };
 
 void AttendByTiles(const WindowsJob& job, const Window& window, const WindowsScratch& scratch,
-                   const WindowRows& rows, bool has_parts) {
+                   const WindowRows& rows, bool has_slices) {
   const int64_t tokens = job.tokens();
   const auto as_set = [](const TokenRows& of) { return attend::Rows{of.data, 0, 0, of.stride}; };
   attend::TokenSetsJob tiles = attend::TilesJobOf(job);
@@ -243,12 +243,12 @@ void AttendByTiles(const WindowsJob& job, const Window& window, const WindowsScr
     tiles.bias = job.bias + window.head * job.bias_head;
     tiles.bias_query = job.bias_row;
   }
-  if (has_parts) {
+  if (has_slices) {
     for (int64_t i = 0; i < tokens; ++i) {
       float* const masked = scratch.masked_bias + i * tokens;
       for (int64_t j = 0; j < tokens; ++j) {
         const float bias = tiles.bias != nullptr ? tiles.bias[i * tiles.bias_query + j] : 0;
-        masked[j] = scratch.parts[i] == scratch.parts[j] ? bias : -kInfinity;
+        masked[j] = scratch.slices[i] == scratch.slices[j] ? bias : -kInfinity;
       }
     }
     tiles.bias = scratch.masked_bias;
@@ -274,9 +274,9 @@ void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t 
   const bool in_place = UniformStride(job, job.output) != 0;
   const TokenRows output = in_place ? TakeTokens(job, job.output, window, nullptr, nullptr)
                                     : TokenRows{scratch.gathered + 3 * bytes, job.dim};
-  const bool has_parts = TakeParts(job, window, scratch.parts);
+  const bool has_slices = TakeSlices(job, window, scratch.slices);
   if (job.way == AttentionWay::kTiles) {
-    AttendByTiles(job, window, scratch, {query, key, value, output}, has_parts);
+    AttendByTiles(job, window, scratch, {query, key, value, output}, has_slices);
     if (!in_place) ScatterOutput(job, window, output.data);
     return;
   }
@@ -306,9 +306,9 @@ void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t 
       terms.bias = job.bias + window.head * job.bias_head + block.first;
       terms.bias_stride = job.bias_row;
     }
-    if (has_parts) {
-      terms.query_part = scratch.parts + block.first;
-      terms.key_part = scratch.parts;
+    if (has_slices) {
+      terms.query_slice = scratch.slices + block.first;
+      terms.key_slice = scratch.slices;
     }
     char* const out = output.data + block.first * output.stride * ElementBytes(job);
     if (job.outcome == Outcome::kWritten) {
