@@ -32,9 +32,10 @@ from turns import processor
 Stack = tuple[str, ...]  # outermost first
 
 SAMPLES_PER_SECOND = 499
-# Functions that say nothing about the model: who starts threads and passes, and waiting.
+# Samples in none of our functions.
 WAITING = "threads waiting"
 LEAST_SHARE = 0.002  # that is drawn
+# What called the first of these is left out: who starts threads and passes.
 OUTERMOST = re.compile(r"fovea::models::|fovea::kernels::")
 
 

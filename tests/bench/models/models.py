@@ -192,7 +192,7 @@ def floor(model: str, precision: str, peer: str) -> str:
 
 
 def has_floor(precision: str, peer: str) -> bool:
-    """Vendors' libraries have none; int8 over bf16 has one where AMX multiplies 8 bits twice as fast."""
+    """Vendors' libraries have none; int8 over bf16 has one on AMX alone: 1.1 to 1.7 on Zen 5 (docs/results/models_cpu.md)."""
     if (precision, peer) == ("INT8", "bf16"):
         return has_amx_int8()
     return peer not in OF_VENDORS.values()
