@@ -17,12 +17,12 @@ def families() -> list[str]:
 
 
 def named(page: str) -> list[str]:
-    """The first name of each row of the page's table."""
+    """The names of each row of the page's table, without those that only end otherwise."""
     table = (ROOT / page).read_text().split("\n| question |")[1].split("\n\n")[0]
     _, _, *rows = table.splitlines()
-    names = [re.match(r"\| `(\w+)`", row) for row in rows]
+    names = [re.findall(r"`([a-z0-9]+_\w+)`", row.split("|")[1]) for row in rows]
     assert all(names), rows
-    return [name[1] for name in names]
+    return [name for of_row in names for name in of_row]
 
 
 @pytest.mark.parametrize("page", TABLES)

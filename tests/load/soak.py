@@ -41,7 +41,7 @@ RELOAD_SECONDS = 20
 # Batches of different sizes round differently.
 TOLERANCE = 1e-3
 MOST_SECONDS = 45  # that a request may take before it counts as lost
-MOST_GROWTH = 96 << 20  # bytes, from the time when all has been seen once
+MOST_GROWTH = 96 << 20  # bytes, from the time when all has been seen once: what minutes show; test_memory.py sees less
 
 
 @dataclasses.dataclass(frozen=True)
@@ -341,12 +341,16 @@ class Soak:
             caller.join(120)
             if caller.is_alive():
                 self.record.fail(f"{caller.name} waits for ever")
-        grown = self.server.resident_bytes() - (resident or 0)
-        print(
-            f"resident memory grew by {grown / (1 << 20):.1f} MiB since the last warm-up"
-        )
-        if resident is not None and grown > MOST_GROWTH:
-            self.record.fail(f"memory grew by {grown} bytes")
+        if resident is None:
+            self.record.fail("the run ended before the server was warm again")
+        else:
+            grown = self.server.resident_bytes() - resident
+            minutes = (time.monotonic() - warm_at) / 60
+            print(
+                f"resident memory grew by {grown / (1 << 20):.1f} MiB in {minutes:.1f} minutes since the last warm-up"
+            )
+            if grown > MOST_GROWTH:
+                self.record.fail(f"memory grew by {grown} bytes")
         if (code := self.server.terminate()) != 0:
             self.record.fail(f"the server ended with {code}")
 

@@ -127,16 +127,17 @@ def check_stored_knn_logits(
     pair: StoredPair, record: Record, **options: object
 ) -> None:
     """Linear layers round otherwise by each of their ways, and k-NN attention jumps where rounding decides (parity.py), which
-    cannot be asked of logits that are stored: one way has to give them, none may be further off than bf16."""
+    cannot be asked of logits that are stored: one way may be off, and no further than bf16 is. On Zen 5 so_vit_7's tiles are
+    (9e-4; all others 6e-6)."""
     expected = pair.expected()
     by_ways = (
         logits_by_way(pair, way, **options)
         for way in ("onednn", "tiles", "tiles_in_parts")
     )
     errors = [distance(ours, expected) for ours in by_ways if ours is not None]
+    errors.append(distance(pair.ours(prepared=False, **options), expected))
     record("fp32_error_over_std", errors)
     print(f"{pair.name} {options}: fp32", *(f"{error:.1e}" for error in errors))
-    assert min(errors) <= 1e-4
-    errors.append(distance(pair.ours(prepared=False, **options), expected))
+    assert sum(error > 1e-4 for error in errors) <= 1
     assert max(errors) <= pair.bf16_error(expected)
     check_bf16(pair, expected, record, **options)
