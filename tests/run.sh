@@ -7,12 +7,15 @@ cd "$(dirname "$0")/.."
 full=
 [ "${1:-}" = --full ] && full=1
 preset=${PRESET:-release}
-# That each CUDA kernel compiles is seen with one element type for one architecture, in a sixth of the time.
-[ -n "$full" ] || export FOVEA_CUDA_TYPES=ONE
-# Another range of seeds each time; a failure prints its own.
-[ -z "$full" ] || export FOVEA_FUZZ_SEED=$((SRANDOM * 65536)) FOVEA_FUZZ_CASES=100000
-# At all sizes of all pairs of backbone and attention; otherwise a third of them.
-[ -z "$full" ] || export FOVEA_ALL_PAIRS=1
+if [ -n "$full" ]; then
+  # Another range of seeds each time; a failure prints its own.
+  export FOVEA_FUZZ_SEED=$((SRANDOM * 65536)) FOVEA_FUZZ_CASES=100000
+  # At all sizes of all pairs of backbone and attention; otherwise a third of them.
+  export FOVEA_ALL_PAIRS=1
+else
+  # That each CUDA kernel compiles is seen with one element type for one architecture, in a sixth of the time.
+  export FOVEA_CUDA_TYPES=ONE
+fi
 
 # Neither the user's own answers (kernels/choice) nor those of another build.
 export FOVEA_CHOICES=$PWD/build/$preset/choices.json
@@ -22,13 +25,13 @@ export FOVEA_CHOICES=$PWD/build/$preset/choices.json
 choices() {
   rm -f "$FOVEA_CHOICES"
   local threads profile=("build/$preset/bin/fovea-zoo" --profile --attention dense)
-  local every=(--attention aewin --attention cska --attention key_only)
+  local others=(--attention aewin --attention cska --attention key_only)
   for threads in 1 "$(nproc)"; do
     {
       OMP_NUM_THREADS=$threads "build/$preset/bin/fovea-kernels" &&
         OMP_NUM_THREADS=$threads "${profile[@]}" --attention knn:k=0.5 vit_demo_patch8_64 &&
-        OMP_NUM_THREADS=$threads "${profile[@]}" "${every[@]}" demo_frame_64 &&
-        OMP_NUM_THREADS=$threads "${profile[@]}" "${every[@]}" --image-size 128 linglo_demo
+        OMP_NUM_THREADS=$threads "${profile[@]}" "${others[@]}" demo_frame_64 &&
+        OMP_NUM_THREADS=$threads "${profile[@]}" "${others[@]}" --image-size 128 linglo_demo
     } > /dev/null || return
   done
 }

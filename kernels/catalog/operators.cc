@@ -41,6 +41,7 @@ OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
   }
   row.implementation = ImplementationName(cuda ? Implementation::kCuda : Implementation::kCpu);
   row.instructions = cuda ? "sm_80, sm_90a" : CpuInstructions(type);
+  if (cuda) row.note = "not run on a GPU yet";
   return row;
 }
 

@@ -17,7 +17,8 @@ struct OperatorRow {
   std::string type;            // "fp32", "bf16", "fp16", "fp64"
   std::string implementation;  // that runs in this build on this machine, FOVEA_FORCE_KERNEL aside
   std::string instructions;    // it uses here; "ATen's" for the reference
-  std::string note;            // why no faster one runs; empty where one does
+  // Why no faster one runs, or, where one does, that it has never run on such a device; else empty.
+  std::string note;
 };
 
 // What was chosen by measurement on this machine's CPU, by question (choice/choice.h): linear

@@ -69,7 +69,7 @@ CpuAllocator& Installed() {
 }
 
 void CpuAllocator::FreeRaw(void* address) {
-  if (!FreeOfPass(address)) Installed().ordinary_.raw_deleter()(address);
+  if (!TryFreePassBlock(address)) Installed().ordinary_.raw_deleter()(address);
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ class RecordedBlocks {
 
 }  // namespace
 
-bool FreeOfPass(void* address) {
-  return FreeBlock(address) || RecordedBlocks::All().Remove(address);
+bool TryFreePassBlock(void* address) {
+  return TryFreeBlock(address) || RecordedBlocks::All().Remove(address);
 }
 
 PassArena::PassArena(std::shared_ptr<PassMemory> memory) : memory_(std::move(memory)) {

@@ -108,6 +108,6 @@ class PassArena {
 };
 
 // Frees what a pass was given, by its address alone; false, and nothing is done, where none was.
-bool FreeOfPass(void* address);
+bool TryFreePassBlock(void* address);
 
 }  // namespace fovea::kernels

@@ -222,7 +222,7 @@ void Slab::Free(Block& block) {
   Report(header + kBlockHeader, -static_cast<int64_t>(bytes), used_bytes);
 }
 
-bool FreeBlock(void* address) {
+bool TryFreeBlock(void* address) {
   if (!Slabs::All().Hold(address)) return false;
   Slab::Free(address);
   return true;

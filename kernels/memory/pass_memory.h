@@ -53,6 +53,6 @@ class PassMemory {
 };
 
 // Frees a block by its address alone; false, and nothing is done, where it is none's.
-bool FreeBlock(void* address);
+bool TryFreeBlock(void* address);
 
 }  // namespace fovea::kernels

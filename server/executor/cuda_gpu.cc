@@ -112,7 +112,7 @@ class CudaGpu final : public Gpu {
     return FreeMemory(index_);
   }
 
-  Held HeldMemory() const override {
+  AllocatorBytes AllocatorMemory() const override {
     using c10::CachingAllocator::StatType;
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index_);
     constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);

@@ -72,11 +72,11 @@ class Gpu {
   // not known.
   virtual std::optional<int64_t> AvailableMemory() const = 0;
   // Bytes of this process.
-  struct Held {
+  struct AllocatorBytes {
     int64_t allocated;  // by tensors
     int64_t reserved;   // by the allocator, for these and those to come
   };
-  virtual Held HeldMemory() const = 0;
+  virtual AllocatorBytes AllocatorMemory() const = 0;
   // Of what models that are loaded hold while they run. What they leave free between two batches is
   // not another's.
   MemoryBudget& budget() const { return budget_; }

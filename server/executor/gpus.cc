@@ -43,7 +43,7 @@ std::vector<int> NumbersOf(const Gpus& gpus) {
 std::vector<GpuMemory> MemoryOf(const Gpus& gpus) {
   std::vector<GpuMemory> memory;
   for (const auto& gpu : gpus) {
-    const auto [allocated, reserved] = gpu->HeldMemory();
+    const auto [allocated, reserved] = gpu->AllocatorMemory();
     memory.push_back({.uuid = gpu->uuid(),
                       .allocated = allocated,
                       .reserved = reserved,

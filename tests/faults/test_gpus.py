@@ -219,13 +219,13 @@ def test_as_many_batches_run_on_each_gpu_as_the_flag_says(
     spec = repository / "identity" / "model.textproto"
     spec.write_text(spec.read_text() + "max_batch_size: 1\n")
     write_instances(repository, "identity", "kind: KIND_GPU count: 4")
-    held = tmp_path / "held"
+    paused = tmp_path / "paused"
     sent, running_at_once = 7, 2 * batches
-    environment = {"FAKE_GPUS_HELD": str(held)}
+    environment = {"FAKE_GPUS_PAUSED": str(paused)}
     with running(
         tmp_path, repository, "--gpu-batches", batches, environment=environment
     ) as server:
-        held.touch()
+        paused.touch()
         time.sleep(0.05)
         caller = Caller(server.grpc)
         call = caller.channel.unary_unary(SERVICE + "ModelInfer")
@@ -239,7 +239,7 @@ def test_as_many_batches_run_on_each_gpu_as_the_flag_says(
         wait_until(lambda: waiting() == sent - running_at_once, timeout=10)
         time.sleep(0.2)
         assert waiting() == sent - running_at_once
-        held.unlink()
+        paused.unlink()
         for answer in answers:
             answer.result()
         caller.close()

@@ -41,7 +41,9 @@ RELOAD_SECONDS = 20
 # Batches of different sizes round differently.
 TOLERANCE = 1e-3
 MOST_SECONDS = 45  # that a request may take before it counts as lost
-MOST_GROWTH = 96 << 20  # bytes, from the time when all has been seen once: what minutes show; test_memory.py sees less
+MOST_GROWTH = (
+    96 << 20
+)  # bytes, from the time when all has been seen once: what minutes show; test_memory.py sees less
 
 
 @dataclasses.dataclass(frozen=True)

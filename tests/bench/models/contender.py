@@ -1,4 +1,4 @@
-"""One library with one model, in a process of its own: its threads do not wait within another's turn, and the memory is its.
+"""One library with one model, in a process of its own: its threads do not wait within another's turn, and its memory is its own.
 
     python tests/bench/models/contender.py ours deit_tiny_patch16_224 FP32 8 --threads 2
 

@@ -32,8 +32,9 @@ from turns import processor
 Stack = tuple[str, ...]  # outermost first
 
 SAMPLES_PER_SECOND = 499
-# Samples in none of our functions.
-WAITING = "threads waiting"
+# Samples in none of our functions. Code that is made while a program runs says not who called it.
+WAITING, GENERATED, OTHERS = "threads waiting", "oneDNN's generated code", "others"
+WAITS = re.compile(r"gomp_|GOMP_|futex|pthread_|sched|poll|wait")
 LEAST_SHARE = 0.002  # that is drawn
 # What called the first of these is left out: who starts threads and passes.
 OUTERMOST = re.compile(r"fovea::models::|fovea::kernels::")
@@ -50,6 +51,13 @@ def readable(symbol: str) -> str:
     return re.sub(r"\{lambda.*", "lambda", symbol).removeprefix("fovea::").strip()
 
 
+def of_others(symbols: list[str]) -> str:
+    """What a sample is counted as that has none of our functions; outermost first."""
+    if symbols[-1] == "[unknown]":
+        return GENERATED
+    return WAITING if any(map(WAITS.search, symbols)) else OTHERS
+
+
 def stacks_of(script: str) -> collections.Counter[Stack]:
     """Samples by stack, of what `perf script -F ip,sym` prints: innermost function first, a blank line between samples."""
     found: collections.Counter[Stack] = collections.Counter()
@@ -60,7 +68,7 @@ def stacks_of(script: str) -> collections.Counter[Stack]:
         symbols.reverse()
         ours = [i for i, symbol in enumerate(symbols) if OUTERMOST.search(symbol)]
         if not ours:
-            found[(WAITING,)] += 1
+            found[(of_others(symbols),)] += 1
             continue
         stack: list[str] = []
         for symbol in map(readable, symbols[ours[0] :]):

@@ -39,7 +39,7 @@ CACHE = pathlib.Path(
 PEERS = os.environ.get("PEERS", str(CACHE / "peers"))
 OURS = ROOT / ".venv/bin/python"
 # The libraries in environments of their own, $PEERS-..., by the vendors of /proc/cpuinfo.
-OF_VENDORS = {"GenuineIntel": "ipex", "AuthenticAMD": "zentorch"}
+VENDOR_LIBRARIES = {"GenuineIntel": "ipex", "AuthenticAMD": "zentorch"}
 TITLES = {
     "bf16": "its bf16",
     "eager": "eager",
@@ -78,7 +78,7 @@ def python_of(library: str) -> pathlib.Path:
     """Of the environment that the library is in."""
     if library in ("ours", "eager"):
         return OURS
-    own = f"-{library}" if library in OF_VENDORS.values() else ""
+    own = f"-{library}" if library in VENDOR_LIBRARIES.values() else ""
     return pathlib.Path(PEERS + own) / "bin/python"
 
 
@@ -111,7 +111,7 @@ class Contender:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.name = self._answer()["library"]
-        self.not_converted = self._conversion(library in OF_VENDORS.values())
+        self.not_converted = self._conversion(library in VENDOR_LIBRARIES.values())
         if self.not_converted:
             return
         self.peak_mib = 0.0
@@ -128,13 +128,13 @@ class Contender:
         self.process.stdin.close()
         self.process.wait()
 
-    def _conversion(self, of_vendor: bool) -> str:
+    def _conversion(self, may_crash: bool) -> str:
         """Why the library does not take the model; empty where it does. A vendor's may also crash."""
         try:
             return self._answer()["not_converted"]
         except EOFError:
             crash = -self.process.wait()
-            if not of_vendor or crash not in CRASHES:
+            if not may_crash or crash not in CRASHES:
                 raise
             return f"its process ended by {signal.Signals(crash).name}"
 
@@ -157,12 +157,12 @@ def contenders(
     precision: str,
     folder: pathlib.Path,
     threads: int,
-    of_vendor: list[str],
+    vendor_libraries: list[str],
 ) -> Iterator[dict[str, Contender]]:
-    """Ours and its peers. `of_vendor` is the library of the processor's vendor, where there is one to measure."""
+    """Ours and its peers. `vendor_libraries`: none, or the one of the processor's vendor."""
     libraries = ["ours", *PEERS_OF[precision]]
     if precision != "INT8":
-        libraries += of_vendor
+        libraries += vendor_libraries
     started: dict[str, Contender] = {}
     try:
         for name in libraries:
@@ -195,7 +195,7 @@ def has_floor(precision: str, peer: str) -> bool:
     """Vendors' libraries have none; int8 over bf16 has one on AMX alone: 1.1 to 1.7 on Zen 5 (docs/results/models_cpu.md)."""
     if (precision, peer) == ("INT8", "bf16"):
         return has_amx_int8()
-    return peer not in OF_VENDORS.values()
+    return peer not in VENDOR_LIBRARIES.values()
 
 
 def over(ours: Contender, peer: Contender) -> tuple[float, float, float]:
@@ -211,12 +211,14 @@ def measure(
     precision: str,
     batch: int,
     folder: pathlib.Path,
-    of_vendor: list[str],
+    vendor_libraries: list[str],
     footnotes: Footnotes,
     options: argparse.Namespace,
 ) -> dict[str, float]:
     """Prints a row, with a number that a note explains where a library does not take the model; the ratios by peer."""
-    with contenders(model, precision, folder, options.threads, of_vendor) as running:
+    with contenders(
+        model, precision, folder, options.threads, vendor_libraries
+    ) as running:
         footnotes.peers.update(c.name for c in running.values() if c.name != "Fovea")
         taking = [c for c in running.values() if not c.not_converted]
         for _ in range(options.rounds):
@@ -224,7 +226,14 @@ def measure(
                 contender.turn()
         cells = [model, precision, str(batch)]
         ratios = {}
-        for library in ("ours", "bf16", "eager", "openvino", "onnxruntime", *of_vendor):
+        for library in (
+            "ours",
+            "bf16",
+            "eager",
+            "openvino",
+            "onnxruntime",
+            *vendor_libraries,
+        ):
             contender = running.get(library)
             if contender is None:
                 cells += ["", "", ""]
@@ -277,13 +286,17 @@ def main() -> int:
     if not peers.exists():
         sys.exit(f"{peers} is not there: make peers")
     print(f"{processor()}, {options.threads} threads, {datetime.date.today()}\n")
-    of_vendor = [OF_VENDORS[vendor()]] if vendor() in OF_VENDORS else []
-    if of_vendor and not python_of(*of_vendor).exists():
-        path = python_of(*of_vendor)
-        print(f"{TITLES[of_vendor[0]]} is left out: {path} is not there (make peers)\n")
-        of_vendor = []
+    vendor_libraries = (
+        [VENDOR_LIBRARIES[vendor()]] if vendor() in VENDOR_LIBRARIES else []
+    )
+    if vendor_libraries and not python_of(*vendor_libraries).exists():
+        path = python_of(*vendor_libraries)
+        print(
+            f"{TITLES[vendor_libraries[0]]} is left out: {path} is not there (make peers)\n"
+        )
+        vendor_libraries = []
     heads = ["model", "precision", "batch", "Fovea img/s", "MiB"]
-    for peer in ("bf16", "eager", "openvino", "onnxruntime", *of_vendor):
+    for peer in ("bf16", "eager", "openvino", "onnxruntime", *vendor_libraries):
         title = TITLES[peer]
         heads += [f"{title} img/s", "MiB", f"Fovea over {title}"]
     print("| " + " | ".join(heads) + " |")
@@ -306,7 +319,13 @@ def main() -> int:
                 subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
                 for precision in precisions:
                     ratios = measure(
-                        model, precision, batch, folder, of_vendor, footnotes, options
+                        model,
+                        precision,
+                        batch,
+                        folder,
+                        vendor_libraries,
+                        footnotes,
+                        options,
                     )
                     for peer, ratio in ratios.items():
                         if not has_floor(precision, peer):

@@ -90,8 +90,9 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     for row in rows:
         assert row["device"] in ("cpu", "cuda")
         assert row["implementation"] in ("reference", "cpu", "cuda")
-        # Nothing is claimed of tests that another machine ran.
-        assert bool(row["note"]) == (row["implementation"] == "reference")
+        cuda = row["implementation"] == "cuda"
+        assert (row["note"] == "not run on a GPU yet") == cuda
+        assert bool(row["note"]) == (row["implementation"] != "cpu")
     assert len({(r["operator"], r["device"], r["type"]) for r in rows}) == len(rows)
     # Linear layers, and questions that this machine was asked before.
     choices = told["choices"]

@@ -28,8 +28,8 @@ namespace fovea {
 // What happens to the work of a fake GPU, and what was done. Shared with its streams; thread-safe.
 struct FakeGpuState {
   std::atomic<int> delay_ms = 0;         // before each piece of work
-  std::atomic<bool> held = false;        // no piece of work begins
-  std::atomic<bool> lost = false;        // work fails as LibTorch has it after an error of CUDA
+  std::atomic<bool> paused = false;      // no piece of work begins
+  std::atomic<bool> lost = false;        // work fails as LibTorch does after a CUDA error
   std::atomic<int64_t> free_bytes = -1;  // -1: not known
   std::atomic<int64_t> allocated = 0, reserved = 0;
   std::atomic<int> captures = 0, replays = 0;
@@ -48,7 +48,7 @@ class FakeGpu final : public Gpu {
   std::optional<int64_t> AvailableMemory() const override {
     return state_->free_bytes < 0 ? std::nullopt : std::optional<int64_t>(state_->free_bytes);
   }
-  Held HeldMemory() const override { return {state_->allocated, state_->reserved}; }
+  AllocatorBytes AllocatorMemory() const override { return {state_->allocated, state_->reserved}; }
   at::Tensor HostBuffer(at::IntArrayRef sizes, at::ScalarType type) const override {
     return at::empty(sizes, type);
   }
@@ -136,7 +136,7 @@ class FakeGpu final : public Gpu {
     std::exception_ptr Do(const std::function<void()>& work) const {
       try {
         std::this_thread::sleep_for(std::chrono::milliseconds(state_->delay_ms));
-        while (state_->held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        while (state_->paused) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (state_->lost) {
           throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 719,
                                       "CUDA error: unspecified launch failure");

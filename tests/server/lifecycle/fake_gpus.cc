@@ -1,6 +1,6 @@
 // What fovea-server-with-fake-gpus has in place of the machine's GPUs: two that tests made of host
-// memory. They do nothing while the file FAKE_GPUS_HELD is there, and are lost as soon as the file
-// FAKE_GPUS_LOST is.
+// memory. They do nothing while the file FAKE_GPUS_PAUSED is there, and are lost as soon as the
+// file FAKE_GPUS_LOST is.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -22,9 +22,10 @@ std::filesystem::path FileNamedBy(const char* variable) {
 
 absl::StatusOr<Gpus> FindGpus(int64_t max_bytes) {
   const auto state = std::make_shared<FakeGpuState>();
-  std::thread([state, held = FileNamedBy("FAKE_GPUS_HELD"), lost = FileNamedBy("FAKE_GPUS_LOST")] {
+  std::thread([state, paused = FileNamedBy("FAKE_GPUS_PAUSED"),
+               lost = FileNamedBy("FAKE_GPUS_LOST")] {
     while (!state->lost) {
-      state->held = std::filesystem::exists(held);
+      state->paused = std::filesystem::exists(paused);
       state->lost = std::filesystem::exists(lost);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }

@@ -1,5 +1,5 @@
 // A model on a device that fails: behind the CPU's lanes, and behind those of a GPU.
-#include "tests/server/executor/fake_device.h"
+#include "tests/server/executor/faulty_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using testing::HasSubstr;
 
 constexpr int kSide = 64;
 
-class FakeDeviceTest : public testing::TestWithParam<bool> {
+class FaultyDeviceTest : public testing::TestWithParam<bool> {
  protected:
   static bool OnGpu() { return GetParam(); }
   absl::Status Serve(const std::string& extra = "") {
@@ -60,7 +60,7 @@ class FakeDeviceTest : public testing::TestWithParam<bool> {
           arranged_ = arrangement;
           std::vector<std::unique_ptr<LaneDevice>> devices;
           for (auto& device : MakeLaneDevices(arrangement, options)) {
-            devices.push_back(std::make_unique<FakeDevice>(faults_, std::move(device)));
+            devices.push_back(std::make_unique<FaultyDevice>(faults_, std::move(device)));
           }
           return devices;
         },
@@ -97,7 +97,7 @@ class FakeDeviceTest : public testing::TestWithParam<bool> {
     return std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get());
   }
 
-  const std::shared_ptr<FakeDeviceFaults> faults_ = std::make_shared<FakeDeviceFaults>();
+  const std::shared_ptr<FaultyDeviceFaults> faults_ = std::make_shared<FaultyDeviceFaults>();
   const std::vector<std::shared_ptr<FakeGpuState>> gpu_states_ = [] {
     std::vector<std::shared_ptr<FakeGpuState>> states(4);
     for (auto& state : states) state = std::make_shared<FakeGpuState>();
@@ -124,10 +124,10 @@ MATCHER_P2(Fails, code, reason, "") {
   return arg.status().code() == code && ReasonOf(arg.status()) == reason;
 }
 
-INSTANTIATE_TEST_SUITE_P(, FakeDeviceTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(, FaultyDeviceTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "Gpu" : "Cpu"; });
 
-TEST_P(FakeDeviceTest, ServesAndSaysWhatItIs) {
+TEST_P(FaultyDeviceTest, ServesAndSaysWhatItIs) {
   ASSERT_TRUE(Serve("instance_group { gpus: 3 kind: KIND_GPU }").ok() == OnGpu());
   if (!OnGpu()) return;
   EXPECT_THAT(arranged_.gpus, testing::ElementsAre(3));
@@ -138,7 +138,7 @@ TEST_P(FakeDeviceTest, ServesAndSaysWhatItIs) {
 }
 
 // Weights are on each; requests go to whichever is free.
-TEST_P(FakeDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
+TEST_P(FaultyDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
   if (!OnGpu()) GTEST_SKIP() << "of GPUs";
   gpu_scheduler_ = *Scheduler::Create({.device_threads = 3}, SteadyClock());
   ASSERT_TRUE(Serve("instance_group { kind: KIND_GPU gpus: [0, 1, 3] count: 1 }").ok());
@@ -161,7 +161,7 @@ TEST_P(FakeDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
   EXPECT_EQ(replays(), expected);
 }
 
-TEST_P(FakeDeviceTest, TheReceiptSaysWhatAGpuDid) {
+TEST_P(FaultyDeviceTest, TheReceiptSaysWhatAGpuDid) {
   ASSERT_TRUE(Serve().ok());
   const Answer answer = Send(4).get();
   ASSERT_TRUE(answer.response.ok());
@@ -174,7 +174,7 @@ TEST_P(FakeDeviceTest, TheReceiptSaysWhatAGpuDid) {
 }
 
 // The CPU's scheduler has one thread, which a model of its own has.
-TEST_P(FakeDeviceTest, WhatRunsOnTheCpuHoldsUpNoGpu) {
+TEST_P(FaultyDeviceTest, WhatRunsOnTheCpuHoldsUpNoGpu) {
   ASSERT_TRUE(Serve().ok());
   Notification running, go_on;
   const auto busy = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
@@ -193,7 +193,7 @@ TEST_P(FakeDeviceTest, WhatRunsOnTheCpuHoldsUpNoGpu) {
   answered.wait();
 }
 
-TEST_P(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
+TEST_P(FaultyDeviceTest, ADelayIsTimeOfTheComputeStage) {
   ASSERT_TRUE(Serve().ok());
   faults_->delay_ms = 50;
   const Answer answer = Send(4).get();
@@ -202,7 +202,7 @@ TEST_P(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
 }
 
 // By which it gives back what passes hold (cpu_lane_memory_test).
-TEST_P(FakeDeviceTest, HearsOfAThreadThatHasHadNothingToRunForASecond) {
+TEST_P(FaultyDeviceTest, HearsOfAThreadThatHasHadNothingToRunForASecond) {
   ASSERT_TRUE(Serve().ok());
   ASSERT_TRUE(Send(4).get().response.ok());
   for (int waited_ms = 0; faults_->idle_calls == 0 && waited_ms < 5000; waited_ms += 10) {
@@ -211,7 +211,7 @@ TEST_P(FakeDeviceTest, HearsOfAThreadThatHasHadNothingToRunForASecond) {
   EXPECT_GT(faults_->idle_calls, 0);
 }
 
-TEST_P(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
+TEST_P(FaultyDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
   ASSERT_TRUE(Serve().ok());
   faults_->most_images = 2;
   const int before = faults_->passes;
@@ -221,7 +221,7 @@ TEST_P(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
   EXPECT_EQ(faults_->passes, before + 3);
 }
 
-TEST_P(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
+TEST_P(FaultyDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
   ASSERT_TRUE(Serve().ok());
   faults_->failures = 1;
   const Answer failed = Send(4).get();
@@ -230,7 +230,7 @@ TEST_P(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
   EXPECT_TRUE(Send(4).get().response.ok());
 }
 
-TEST_P(FakeDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
+TEST_P(FaultyDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
   ASSERT_TRUE(Serve().ok());
   const auto line_of = [&](const std::vector<std::string>& ids) {
     faults_->failures = 1;
@@ -247,12 +247,12 @@ TEST_P(FakeDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
   EXPECT_THAT(line_of({"", ""}), HasSubstr("; requests without an id: 2)\n"));
 }
 
-TEST_P(FakeDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {
+TEST_P(FaultyDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {
   faults_->failures = 1;
   EXPECT_EQ(ReasonOf(Serve()), "model.warm_up_failed");
 }
 
-TEST_P(FakeDeviceTest, Row41WhatWaitsForALostDeviceFailsAndTheDeviceIsNotAskedAgain) {
+TEST_P(FaultyDeviceTest, Row41WhatWaitsForALostDeviceFailsAndTheDeviceIsNotAskedAgain) {
   ASSERT_TRUE(Serve().ok());
   ASSERT_TRUE(Send(4).get().response.ok());
   faults_->lost = true;
@@ -281,7 +281,7 @@ class IgnoringObserver final : public RepositoryObserver {
   void OnIgnoredFolder(std::string_view) override {}
 };
 
-TEST_P(FakeDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoadedAgain) {
+TEST_P(FaultyDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoadedAgain) {
   TempRepository disk;
   disk.Write("model/model.textproto",
              "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "

@@ -18,7 +18,7 @@
 namespace fovea {
 
 // What happens to the passes of a fake device. Shared with its lanes; thread-safe.
-struct FakeDeviceFaults {
+struct FaultyDeviceFaults {
   std::atomic<int> delay_ms = 0;     // of each pass
   std::atomic<int> most_images = 0;  // of one pass, before it is out of memory; 0: any number
   std::atomic<int> failures = 0;     // so many passes fail from now on
@@ -27,11 +27,11 @@ struct FakeDeviceFaults {
   std::atomic<bool> lost = false;    // every pass fails as LibTorch has it after an error of CUDA
 };
 
-class FakeDevice final : public LaneDevice {
+class FaultyDevice final : public LaneDevice {
  public:
   // `real`: that runs the model; null: the CPU does.
-  explicit FakeDevice(std::shared_ptr<FakeDeviceFaults> faults,
-                      std::unique_ptr<LaneDevice> real = nullptr)
+  explicit FaultyDevice(std::shared_ptr<FaultyDeviceFaults> faults,
+                        std::unique_ptr<LaneDevice> real = nullptr)
       : faults_(std::move(faults)), real_(real != nullptr ? std::move(real) : MakeCpuDevice({})) {}
 
   std::string_view name() const override { return real_->name(); }
@@ -58,7 +58,7 @@ class FakeDevice final : public LaneDevice {
  private:
   class FakeLane final : public Lane {
    public:
-    FakeLane(std::unique_ptr<Lane> real, std::shared_ptr<FakeDeviceFaults> faults)
+    FakeLane(std::unique_ptr<Lane> real, std::shared_ptr<FaultyDeviceFaults> faults)
         : real_(std::move(real)), faults_(std::move(faults)) {}
     int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
       return real_->Gather(tasks);
@@ -91,10 +91,10 @@ class FakeDevice final : public LaneDevice {
     }
 
     const std::unique_ptr<Lane> real_;
-    const std::shared_ptr<FakeDeviceFaults> faults_;
+    const std::shared_ptr<FaultyDeviceFaults> faults_;
   };
 
-  const std::shared_ptr<FakeDeviceFaults> faults_;
+  const std::shared_ptr<FaultyDeviceFaults> faults_;
   const std::unique_ptr<LaneDevice> real_;
 };
 
