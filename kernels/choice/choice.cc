@@ -259,7 +259,15 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
     return PlaceOf(answer->second.answer, candidates);
   };
   if (const auto place = known()) return *place;
-  if (candidates.size() == 1) return answered(0, kAlone);
+  if (candidates.size() == 1) {
+    // What was measured among more is told on: it holds where they are back.
+    const std::lock_guard lock(state.mutex);
+    Answered& told = state.answers[question + "\n" + machine];
+    if (told.how.empty() || told.how == kForced) {
+      told = {question, std::string(candidates[0].name), kAlone};
+    }
+    return 0;
+  }
   if (const auto remembered = Remembered(machine, question)) {
     if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
   }

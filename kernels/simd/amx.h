@@ -1,6 +1,6 @@
 // AMX's tiles: eight registers of 16 rows of 64 bytes, and the products of two of them. Inline
 // assembly, so that a file that is compiled for AVX-512 can hold them beside Highway's vectors.
-//   To be used where HasAmxTiles() (gemm.h).
+//   Only where HasAmxTiles() is true (gemm.h).
 #pragma once
 #include <cstdint>
 

@@ -55,7 +55,7 @@ HWY_INLINE hn::Vec<hn::ScalableTag<float>> LoadBf16(const uint16_t* src) {
 
 #if HWY_TARGET == HWY_AVX3
 // Two vectors as bf16, `first` at the lower addresses, rounded by the processor, to nearest and
-// ties to even: where HasBf16Gemm(). Highway 1.0 does not know how.
+// ties to even: where HasBf16Instructions(). Highway 1.0 does not know how.
 HWY_INLINE void StoreBf16(hn::Vec<hn::ScalableTag<float>> first,
                           hn::Vec<hn::ScalableTag<float>> second, uint16_t* to) {
   const hn::ScalableTag<uint16_t> d;

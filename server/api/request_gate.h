@@ -111,6 +111,11 @@ class RequestGate {
     }
     return unanswered_;
   }
+  // `until`, or what Hurry() says where that is sooner.
+  Nanos Hurried(Nanos until) const {
+    MutexLock lock(mutex_);
+    return std::min(until, latest_);
+  }
   // Nobody is to await answers beyond `until`, now or later.
   void Hurry(Nanos until) {
     MutexLock lock(mutex_);

@@ -17,14 +17,15 @@ class Gpu;  // gpu.h
 using Gpus = std::vector<std::shared_ptr<const Gpu>>;
 
 // All that CUDA shows (CUDA_VISIBLE_DEVICES), as UsableGpus() says. None in a build without CUDA
-// (no_cuda_gpu.cc), and on a machine without a driver. Models may hold `max_bytes` of each
+// (no_cuda_gpu.cc), on a machine without a driver, and where CUDA cannot count them, of which
+// LibTorch warns. Models may hold `max_bytes` of each
 // together, and no more than is free now.
 absl::StatusOr<Gpus> FindGpus(int64_t max_bytes);
 
 // open(number) of all numbers below `shown`. One for which it throws a c10::Error, as where another
 // process has that GPU to itself, is left out with a line in the log. UNAVAILABLE
 // (device.unusable) where that leaves none of those that are shown: what was to run on GPUs would
-// run on the CPU for as long as this process lives, and nobody would be told.
+// run on the CPU for as long as this process lives, with no more than that line.
 absl::StatusOr<Gpus> UsableGpus(int shown,
                                 absl::FunctionRef<std::shared_ptr<const Gpu>(int number)> open);
 

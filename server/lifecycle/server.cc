@@ -154,6 +154,11 @@ HttpServerOptions HttpOptions(const ServerOptions& options, int port,
 class Server {
  public:
   ~Server() {
+    {
+      // Models' threads may tell of a lost GPU until the last of them has ended, within this.
+      MutexLock lock(hurry_mutex_);
+      may_hurry_ = false;
+    }
     // Images that still wait hold their model, which the repository's threads give back.
     metrics_port_.reset();
     http_.reset();
@@ -410,7 +415,8 @@ class Server {
     const int cut_off = api_->Drain(transports, timeout);
     access_log_.Flush();
     tracing_->Stop(clock_.Now() + limits::kSpanFlushSeconds * kSecond);
-    if (gpu_lost_) exit_code = 1;  // also where it was lost since
+    const bool lost = gpu_lost_;
+    if (lost) exit_code = 1;  // also where it was lost since
     if (cut_off > 0) {
       exit_code = 1;
       Log(LogLevel::kError,
@@ -419,8 +425,11 @@ class Server {
       Log(LogLevel::kInfo, "drained: every accepted request was answered");
     }
     phase_.Advance(Phase::kStopped);
-    deadline.SetNoLater(clock_.Now() + kHangGrace, exit_code,
-                        "ending without a load or a model's step that does not end");
+    // A loss has set an end of its own.
+    if (!lost) {
+      deadline.Set(clock_.Now() + kHangGrace, exit_code,
+                   "ending without a load or a model's step that does not end");
+    }
     return exit_code;
   }
 
@@ -440,13 +449,16 @@ class Server {
       deadline->SetNoLater(now + kLostGpuExit, 1, "ending: a GPU is lost");
     }
     stop_.Hurry();
-    api_->HurryDrain(now + kLostGpuDrain);
+    MutexLock lock(hurry_mutex_);
+    if (may_hurry_) api_->HurryDrain(now + kLostGpuDrain);
   }
 
   const ServerOptions options_;
   StopRequest& stop_;
   std::atomic<bool> gpu_lost_ = false;
-  std::atomic<ExitDeadline*> deadline_ = nullptr;  // Run's
+  Mutex hurry_mutex_;
+  bool may_hurry_ ABSL_GUARDED_BY(hurry_mutex_) = true;  // api_ is there
+  std::atomic<ExitDeadline*> deadline_ = nullptr;        // Run's
   Clock& clock_ = SteadyClock();
   Metrics metrics_{{.triton = options_.triton_metrics}};
   AccessLog access_log_{ToAccessLogOptions(options_), clock_};

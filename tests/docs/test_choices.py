@@ -17,7 +17,7 @@ def families() -> list[str]:
 
 
 def named(page: str) -> list[str]:
-    """The names of each row of the page's table, without those that only end otherwise."""
+    """The names of each row of the page's table; suffixes such as `_n256` are left out."""
     table = (ROOT / page).read_text().split("\n| question |")[1].split("\n\n")[0]
     _, _, *rows = table.splitlines()
     names = [re.findall(r"`([a-z0-9]+_\w+)`", row.split("|")[1]) for row in rows]

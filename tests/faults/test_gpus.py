@@ -247,13 +247,15 @@ def test_as_many_batches_run_on_each_gpu_as_the_flag_says(
 
 @pytest.fixture
 def lost(tmp_path: pathlib.Path) -> Iterator[tuple[Server, pathlib.Path]]:
-    """A model on the GPUs, one on the CPU whose requests wait a second for a batch, and the file that loses the GPUs."""
+    """A model on the GPUs, two on the CPU whose requests wait for a batch, one second and ten, and the file that loses the GPUs."""
     repository = add_identity(tmp_path / "models", "on_gpu")
-    add_identity(repository, "on_cpu")
-    spec = repository / "on_cpu" / "model.textproto"
-    waits = "max_batch_size: 4\ndynamic_batching { max_queue_delay_microseconds: 1000000 }\n"
-    spec.write_text(spec.read_text() + waits)
-    write_instances(repository, "on_cpu", "kind: KIND_CPU")
+    for name, seconds in (("on_cpu", 1), ("waits_long", 10)):
+        add_identity(repository, name)
+        spec = repository / name / "model.textproto"
+        delay = f"max_queue_delay_microseconds: {seconds}000000"
+        waits = f"max_batch_size: 4\ndynamic_batching {{ {delay} }}\n"
+        spec.write_text(spec.read_text() + waits)
+        write_instances(repository, name, "kind: KIND_CPU")
     file = tmp_path / "lost"
     server = Server(
         tmp_path / "log",
@@ -291,6 +293,28 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     assert server.process.wait(10) == 1
     assert time.monotonic() - begin < 5, "its supervisor waits for no drain delay"
     server.wait_for_log("ending: a GPU is lost until another process is started")
+
+
+def test_row_41_what_needs_no_gpu_has_two_seconds(
+    lost: tuple[Server, pathlib.Path], connect
+):
+    server, file = lost
+    caller = connect(server)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        before = arrived(server.metrics)
+        under_way = pool.submit(caller.infer, identity_request(model="waits_long"))
+        wait_until(lambda: arrived(server.metrics) > before)
+        file.touch()
+        begin = time.monotonic()
+        with pytest.raises(grpc.RpcError):
+            while time.monotonic() < begin + 5:
+                caller.infer(identity_request(model="on_gpu"))
+        with pytest.raises(grpc.RpcError) as refused:
+            under_way.result(10)
+        assert reason(refused.value) == "server.drain_timeout"
+        assert 2 < time.monotonic() - begin < 4.5
+    assert server.process.wait(10) == 1
+    server.wait_for_log("1 requests did not finish within the drain timeout")
 
 
 def test_row_41_a_gpu_that_is_lost_during_a_drain_ends_it(

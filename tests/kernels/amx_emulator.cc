@@ -136,6 +136,10 @@ std::optional<Instruction> Decode(const ucontext_t& context) {
   found.pp = code[2] & 3;
   found.vvvv = (~code[2] >> 3) & 15;
   found.opcode = code[3];
+  if (found.opcode != 0x49 && found.opcode != 0x4B && found.opcode != 0x5C &&
+      found.opcode != 0x5E) {
+    return std::nullopt;
+  }
   found.mod = code[4] >> 6;
   found.reg = (code[4] >> 3) & 7;
   found.rm = code[4] & 7;
@@ -221,16 +225,13 @@ bool Do(const Instruction& asked) {
 
 void OnIllegalInstruction(int, siginfo_t*, void* at) {
   auto& context = *static_cast<ucontext_t*>(at);
-  std::optional<Instruction> asked = Decode(context);
-  if (!asked.has_value()) signal(SIGILL, SIG_DFL);  // it is raised again
+  bool done = false;
   // Those that follow at once, too: the signal takes longer than they do.
-  for (; asked.has_value(); asked = Decode(context)) {
-    if (!Do(*asked)) {
-      signal(SIGILL, SIG_DFL);
-      return;
-    }
+  for (auto asked = Decode(context); asked.has_value() && Do(*asked); asked = Decode(context)) {
     context.uc_mcontext.gregs[REG_RIP] += asked->length;
+    done = true;
   }
+  if (!done) signal(SIGILL, SIG_DFL);  // it is raised again
 }
 
 std::unordered_map<std::string, c10::IValue> OfTheProcessor() {

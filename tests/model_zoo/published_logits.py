@@ -138,6 +138,6 @@ def check_stored_knn_logits(
     errors.append(distance(pair.ours(prepared=False, **options), expected))
     record("fp32_error_over_std", errors)
     print(f"{pair.name} {options}: fp32", *(f"{error:.1e}" for error in errors))
-    assert sum(error > 1e-4 for error in errors) <= 1
+    assert sum(error > 1e-4 for error in errors) <= (1 if len(errors) > 2 else 0)
     assert max(errors) <= pair.bf16_error(expected)
     check_bf16(pair, expected, record, **options)

@@ -55,7 +55,7 @@ def of_others(symbols: list[str]) -> str:
     """What a sample is counted as that has none of our functions; outermost first."""
     if symbols[-1] == "[unknown]":
         return GENERATED
-    return WAITING if any(map(WAITS.search, symbols)) else OTHERS
+    return WAITING if WAITS.search(symbols[-1]) else OTHERS
 
 
 def stacks_of(script: str) -> collections.Counter[Stack]:

@@ -17,14 +17,14 @@
 
 namespace fovea {
 
-// What happens to the passes of a fake device. Shared with its lanes; thread-safe.
+// What happens to the passes of a faulty device. Shared with its lanes; thread-safe.
 struct FaultyDeviceFaults {
   std::atomic<int> delay_ms = 0;     // of each pass
   std::atomic<int> most_images = 0;  // of one pass, before it is out of memory; 0: any number
   std::atomic<int> failures = 0;     // so many passes fail from now on
   std::atomic<int> passes = 0;       // that were asked for
   std::atomic<int> idle_calls = 0;   // of LaneDevice::IdleThread
-  std::atomic<bool> lost = false;    // every pass fails as LibTorch has it after an error of CUDA
+  std::atomic<bool> lost = false;    // every pass fails as LibTorch does after a CUDA error
 };
 
 class FaultyDevice final : public LaneDevice {
@@ -41,8 +41,8 @@ class FaultyDevice final : public LaneDevice {
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                  const models::Preprocessing& preprocessing,
                                  int max_batch_size) const override {
-    return std::make_unique<FakeLane>(real_->MakeLane(model, preprocessing, max_batch_size),
-                                      faults_);
+    return std::make_unique<FaultyLane>(real_->MakeLane(model, preprocessing, max_batch_size),
+                                        faults_);
   }
   std::vector<int> WarmUpSizes(int max_batch_size) const override {
     return real_->WarmUpSizes(max_batch_size);
@@ -56,9 +56,9 @@ class FaultyDevice final : public LaneDevice {
   Room SetAside(int64_t) override { return {}; }
 
  private:
-  class FakeLane final : public Lane {
+  class FaultyLane final : public Lane {
    public:
-    FakeLane(std::unique_ptr<Lane> real, std::shared_ptr<FaultyDeviceFaults> faults)
+    FaultyLane(std::unique_ptr<Lane> real, std::shared_ptr<FaultyDeviceFaults> faults)
         : real_(std::move(real)), faults_(std::move(faults)) {}
     int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
       return real_->Gather(tasks);
