@@ -34,9 +34,11 @@ Stack = tuple[str, ...]  # outermost first
 SAMPLES_PER_SECOND = 499
 # Samples in none of our functions. Code that is made while a program runs says not who called it.
 WAITING, GENERATED, OTHERS = "threads waiting", "oneDNN's generated code", "others"
-WAITS = re.compile(r"gomp_|GOMP_|futex|pthread_|sched|poll|wait")
+WAITS = re.compile(r"gomp|futex|pthread|sched|poll|wait", re.IGNORECASE)
+IN_NO_FILE = re.compile(r"perf-\d+\.map\)$|\(\[JIT\]|\(//anon\)")
 LEAST_SHARE = 0.002  # that is drawn
 # What called the first of these is left out: who starts threads and passes.
+FILE = re.compile(r" \([^()]*\)$")
 OUTERMOST = re.compile(r"fovea::models::|fovea::kernels::")
 
 
@@ -51,15 +53,15 @@ def readable(symbol: str) -> str:
     return re.sub(r"\{lambda.*", "lambda", symbol).removeprefix("fovea::").strip()
 
 
-def of_others(symbols: list[str]) -> str:
-    """What a sample is counted as that has none of our functions; outermost first."""
-    if symbols[-1] == "[unknown]":
+def of_others(innermost: str) -> str:
+    """What a sample is counted as that has none of our functions: by its function and, in brackets, its file."""
+    if IN_NO_FILE.search(innermost):
         return GENERATED
-    return WAITING if WAITS.search(symbols[-1]) else OTHERS
+    return WAITING if WAITS.search(innermost) else OTHERS
 
 
 def stacks_of(script: str) -> collections.Counter[Stack]:
-    """Samples by stack, of what `perf script -F ip,sym` prints: innermost function first, a blank line between samples."""
+    """Samples by stack, of what `perf script -F ip,sym,dso` prints: innermost function first, a blank line between samples."""
     found: collections.Counter[Stack] = collections.Counter()
     for sample in script.split("\n\n"):
         symbols = [line.split(maxsplit=1)[-1] for line in sample.splitlines() if line]
@@ -68,10 +70,10 @@ def stacks_of(script: str) -> collections.Counter[Stack]:
         symbols.reverse()
         ours = [i for i, symbol in enumerate(symbols) if OUTERMOST.search(symbol)]
         if not ours:
-            found[(of_others(symbols),)] += 1
+            found[(of_others(symbols[-1]),)] += 1
             continue
         stack: list[str] = []
-        for symbol in map(readable, symbols[ours[0] :]):
+        for symbol in map(readable, (FILE.sub("", s) for s in symbols[ours[0] :])):
             if symbol not in ("lambda", "[unknown]") and symbol not in stack[-1:]:
                 stack.append(symbol)
         found[tuple(stack)] += 1
@@ -107,7 +109,7 @@ def record(options: argparse.Namespace) -> collections.Counter[Stack]:
             contender.wait()
             perf.wait()
         script = subprocess.run(
-            ["perf", "script", "--no-inline", "-F", "ip,sym"]
+            ["perf", "script", "--no-inline", "-F", "ip,sym,dso"]
             + [f"--input={folder / 'perf.data'}"],
             check=True,
             capture_output=True,

@@ -127,6 +127,13 @@ MATCHER_P2(Fails, code, reason, "") {
 INSTANTIATE_TEST_SUITE_P(, FaultyDeviceTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "Gpu" : "Cpu"; });
 
+TEST_P(FaultyDeviceTest, Row41OneThatIsLostWhileAModelLoadsIsToldOfOnce) {
+  faults_->lost = true;
+  const absl::Status loaded = Serve();
+  EXPECT_EQ(ReasonOf(loaded), "device.lost") << loaded;
+  EXPECT_EQ(lost_gpus_, 1);
+}
+
 TEST_P(FaultyDeviceTest, ServesAndSaysWhatItIs) {
   ASSERT_TRUE(Serve("instance_group { gpus: 3 kind: KIND_GPU }").ok() == OnGpu());
   if (!OnGpu()) return;
