@@ -80,7 +80,7 @@ class WindowsLayout {
     value_ = layout_.Take((tokens + 1) * dim);
   }
 
-  const ScratchLayout& layout() const { return layout_; }
+  const ScratchLayout& scratch() const { return layout_; }
 
   WindowsScratch At(float* base) const {
     return {base + logits_,      base + query_,
@@ -169,7 +169,7 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
   // Starting a thread costs about a million multiply-adds.
   const int64_t threads =
       std::clamp<int64_t>(cost / (int64_t{1} << 20), 1, std::min(ThreadCount(), tasks));
-  const at::Tensor memory = AllocateScratch(layout.layout(), threads);
+  const at::Tensor memory = AllocateScratch(layout.scratch(), threads);
   float* const base = memory.mutable_data_ptr<float>();
   const int64_t chunk =
       std::max<int64_t>(1, tasks * (int64_t{1} << 16) / std::max<int64_t>(cost, 1));
@@ -180,7 +180,7 @@ void AttendWindows(const std::vector<WindowsJob>& jobs) {
     std::optional<simd::AmxTiles> tiles;
     if (jobs.front().way == AttentionWay::kTiles) tiles.emplace();
     for (int64_t thread = begin; thread < end; ++thread) {
-      const WindowsScratch scratch = layout.At(base + thread * layout.layout().floats());
+      const WindowsScratch scratch = layout.At(base + thread * layout.scratch().floats());
       for (int64_t first; (first = next.fetch_add(chunk)) < tasks;) {
         for (int64_t i = first; i < std::min(first + chunk, tasks); ++i) {
           int64_t task = i;
