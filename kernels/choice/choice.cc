@@ -239,9 +239,10 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   TORCH_INTERNAL_ASSERT(!candidates.empty());
   State& state = TheState();
   const std::string machine = Machine() + (asking.device.empty() ? "" : ", " + asking.device);
+  const std::string key = question + "\n" + machine;
   const auto answered = [&](size_t place, const char* how) {
     const std::lock_guard lock(state.mutex);
-    state.answers[question + "\n" + machine] = {question, std::string(candidates[place].name), how};
+    state.answers[key] = {question, std::string(candidates[place].name), how};
     return place;
   };
   if (const auto forced = ForcedTo(state, question)) {
@@ -252,7 +253,7 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   }
   const auto known = [&]() -> std::optional<size_t> {
     const std::lock_guard lock(state.mutex);
-    const auto answer = state.answers.find(question + "\n" + machine);
+    const auto answer = state.answers.find(key);
     if (answer == state.answers.end() || answer->second.how == kForced) return std::nullopt;
     // There may be others now: instruction sets come and go (simd/isa.h).
     if (answer->second.how == kAlone && candidates.size() > 1) return std::nullopt;
@@ -262,7 +263,7 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   if (candidates.size() == 1) {
     // What was measured among more is told on: it holds where they are back.
     const std::lock_guard lock(state.mutex);
-    Answered& told = state.answers[question + "\n" + machine];
+    Answered& told = state.answers[key];
     if (told.how.empty() || told.how == kForced) {
       told = {question, std::string(candidates[0].name), kAlone};
     }

@@ -106,8 +106,8 @@ class RequestGate {
   // number of those that are not.
   int AwaitAnswers(Clock& clock, Nanos until) {
     MutexLock lock(mutex_);
-    for (Nanos end; unanswered_ > 0 && clock.Now() < (end = std::min(until, latest_));) {
-      clock.WaitUntil(changed_, mutex_, end);
+    while (unanswered_ > 0 && clock.Now() < std::min(until, latest_)) {
+      clock.WaitUntil(changed_, mutex_, std::min(until, latest_));
     }
     return unanswered_;
   }

@@ -34,8 +34,12 @@ struct Options {
   bool json = false;
 };
 
-int Fail(const absl::Status& status, int exit_code) {
+void Say(const absl::Status& status) {
   std::cerr << "fovea-check: " << std::string(status.message()) << "\n";
+}
+
+int Fail(const absl::Status& status, int exit_code) {
+  Say(status);
   return exit_code;
 }
 
@@ -48,7 +52,7 @@ int Check(const Options& options) {
   if (!imaging.ok()) return Fail(imaging.status(), kFound);
   // What serves may have them to itself; models that need one are then found to lack it.
   auto found_gpus = FindGpus(std::numeric_limits<int64_t>::max());
-  if (!found_gpus.ok()) std::cerr << found_gpus.status().message() << "\n";
+  if (!found_gpus.ok()) Say(found_gpus.status());
   const Gpus gpus = found_gpus.ok() ? *std::move(found_gpus) : Gpus();
   auto gpu_scheduler =
       Scheduler::Create({.device_threads = std::max(1, static_cast<int>(gpus.size()))}, clock);

@@ -270,6 +270,19 @@ def lost(tmp_path: pathlib.Path) -> Iterator[tuple[Server, pathlib.Path]]:
     server.close()
 
 
+def lose_gpus(
+    server: Server, file: pathlib.Path, caller: Caller
+) -> tuple[grpc.RpcError, float]:
+    """With a request under way: what the first call says that finds them lost, and when they were."""
+    wait_until(lambda: gauge(scrape(server.metrics), "fovea_queue_depth") > 0)
+    file.touch()
+    begin = time.monotonic()
+    with pytest.raises(grpc.RpcError) as refused:
+        while time.monotonic() < begin + 5:
+            caller.infer(identity_request(model="on_gpu"))
+    return refused.value, begin
+
+
 def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     lost: tuple[Server, pathlib.Path], connect
 ):
@@ -278,16 +291,10 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     caller = connect(server)
     caller.infer(identity_request(model="on_gpu"))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        before = arrived(server.metrics)
         under_way = pool.submit(caller.infer, identity_request(model="on_cpu"))
-        wait_until(lambda: arrived(server.metrics) > before)
-        file.touch()
-        begin = time.monotonic()
-        with pytest.raises(grpc.RpcError) as refused:
-            while time.monotonic() < begin + 5:
-                caller.infer(identity_request(model="on_gpu"))
-        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-        assert reason(refused.value) == "device.lost"
+        refused, begin = lose_gpus(server, file, caller)
+        assert refused.code() == grpc.StatusCode.UNAVAILABLE
+        assert reason(refused) == "device.lost"
         assert not under_way.done()
         assert under_way.result().size, "it needs no GPU, and has two seconds"
     assert server.process.wait(10) == 1
@@ -301,14 +308,8 @@ def test_row_41_what_needs_no_gpu_has_two_seconds(
     server, file = lost
     caller = connect(server)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        before = arrived(server.metrics)
         under_way = pool.submit(caller.infer, identity_request(model="waits_long"))
-        wait_until(lambda: arrived(server.metrics) > before)
-        file.touch()
-        begin = time.monotonic()
-        with pytest.raises(grpc.RpcError):
-            while time.monotonic() < begin + 5:
-                caller.infer(identity_request(model="on_gpu"))
+        _, begin = lose_gpus(server, file, caller)
         with pytest.raises(grpc.RpcError) as refused:
             under_way.result(10)
         assert reason(refused.value) == "server.drain_timeout"
@@ -326,14 +327,8 @@ def test_row_41_a_gpu_that_is_lost_during_a_drain_ends_it(
     server.process.terminate()
     server.wait_for_log("stopping: health reads NOT_SERVING from here on")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        before = arrived(server.metrics)
         under_way = pool.submit(caller.infer, identity_request(model="on_cpu"))
-        wait_until(lambda: arrived(server.metrics) > before)
-        file.touch()
-        begin = time.monotonic()
-        with pytest.raises(grpc.RpcError):
-            while time.monotonic() < begin + 5:
-                caller.infer(identity_request(model="on_gpu"))
+        _, begin = lose_gpus(server, file, caller)
         with pytest.raises(grpc.RpcError) as refused:
             while time.monotonic() < begin + 4:
                 caller.infer(identity_request(model="on_cpu"))

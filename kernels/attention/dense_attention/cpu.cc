@@ -28,17 +28,16 @@ attend::TokenSetsJob JobOf(const DenseAttentionInputs& in, const at::Tensor& out
   return attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
 }
 
-void AttendPanels(const DenseAttentionInputs& in, const at::Tensor& output) {
-  const attend::TokenSetsJob job = JobOf(in, output);
-  attend::ForTokenSets(job, in.query.size(0), attend::AllKeysWorkspace(job),
+void AttendPanels(const attend::TokenSetsJob& job, int64_t batch) {
+  attend::ForTokenSets(job, batch, attend::AllKeysWorkspace(job),
                        [&](const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end) {
                          attend::AttendAllKeys(job, {}, scratch, begin, end);
                        });
 }
 
-void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
+// `blocks`: of a head.
+void AttendCopies(const DenseAttentionInputs& in, int64_t blocks, const at::Tensor& output) {
   const int64_t batch = in.query.size(0), heads = in.query.size(1);
-  const int64_t blocks = JobOf(in, output).blocks;  // of a head
   const int64_t heads_together = (kBlocksPerThread * ThreadCount() + blocks - 1) / blocks;
   const int64_t images_at_once = std::clamp<int64_t>(heads_together / heads, 1, batch);
   const int64_t heads_at_once = std::min(heads_together, heads);
@@ -51,7 +50,7 @@ void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
       DenseAttentionInputs copied{part(in.query), part(in.key).contiguous(),
                                   part(in.value).contiguous(), in.scale, std::nullopt};
       if (in.bias) copied.bias = part(*in.bias);
-      AttendPanels(copied, part(output));
+      AttendPanels(JobOf(copied, part(output)), copied.query.size(0));
     }
   }
 }
@@ -84,12 +83,13 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output)
 
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output, AttentionWay way) {
   const attend::TokenSetsJob job = JobOf(in, output);
-  if (attend::ByTiles(way, job)) return AttendTiles(job, in.query.size(0));
+  const int64_t batch = in.query.size(0);
+  if (attend::ByTiles(way, job)) return AttendTiles(job, batch);
   const bool copies = std::min(in.query.size(2), in.key.size(2)) >= kCopiedFrom;
   if (copies) {
-    AttendCopies(in, output);
+    AttendCopies(in, job.blocks, output);
   } else {
-    AttendPanels(in, output);
+    AttendPanels(job, batch);
   }
 }
 
