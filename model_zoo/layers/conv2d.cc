@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/onednn/private_operators.h"
 #include "kernels/vision/winograd3x3/winograd3x3.h"
 
 namespace fovea::models {
@@ -53,11 +54,12 @@ Conv2d::Conv2d(const Conv2dOptions& options)
 }
 
 at::Tensor Conv2d::forward(const at::Tensor& map) const {
-  if (packed_.defined() &&
+  if (transformed_.defined() &&
       kernels::Winograd3x3Takes(options_.in, options_.out, map.size(2), map.size(3))) {
-    return kernels::Winograd3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
-                                options_.out);
+    return kernels::Winograd3x3(
+        map, transformed_, bias_.defined() ? std::optional(bias_) : std::nullopt, options_.out);
   }
+  if (packed_) return packed_->Apply(map);
   // Of a map narrower than the stride, oneDNN's gradient of a bfloat16 weight reads memory that
   // nothing has written (torch 2.11; tests/model_zoo/conv2d_layer_test.cc shows it). The columns
   // that the stride skips are made and left out.
@@ -84,17 +86,28 @@ void Conv2d::Fold(const at::Tensor& scale, const at::Tensor& shift) {
 
 void Conv2d::Prepare(const Placement& placement) {
   Layer::Prepare(placement);
-  if (placement.device.is_cpu()) {
+  if (!placement.device.is_cpu()) return;
+  if (placement.dtype == at::kFloat && RunsWinograd(options_)) {
+    transformed_ = kernels::PackWinograd3x3(weight_);
+  }
+  if (kernels::onednn::Supports(placement.dtype)) {
+    packed_.emplace(
+        weight_, bias_,
+        kernels::OneDnnConv2dOptions{
+            .stride = options_.stride, .padding = options_.padding, .groups = options_.groups},
+        placement.dtype);
+    weight_.reset();
+    ReleaseParameters();
+  } else {
     weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
-    if (placement.dtype == at::kFloat && RunsWinograd(options_)) {
-      packed_ = kernels::PackWinograd3x3(weight_);
-    }
   }
 }
 
 int64_t Conv2d::OwnBytes() const {
-  const bool packed = packed_.defined() && !shared();
-  return Layer::OwnBytes() + (packed ? static_cast<int64_t>(packed_.nbytes()) : 0);
+  if (shared()) return 0;
+  const int64_t transformed =
+      transformed_.defined() ? static_cast<int64_t>(transformed_.nbytes()) : 0;
+  return transformed + (packed_ ? packed_->bytes() : Layer::OwnBytes());
 }
 
 void Conv2d::ShareWeights(const Layer& loaded) {
@@ -102,6 +115,7 @@ void Conv2d::ShareWeights(const Layer& loaded) {
   weight_ = other.weight_;
   bias_ = other.bias_;
   packed_ = other.packed_;
+  transformed_ = other.transformed_;
   ShareState(loaded);
 }
 

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
+#include "kernels/onednn/onednn_conv2d.h"
 #include "model_zoo/layers/layer.h"
 
 namespace fovea::models {
@@ -38,7 +40,7 @@ class Conv2d final : public Layer {
   // [N, in, height, width] -> [N, out, ...]. Once prepared for the CPU, channels-last: what oneDNN
   // is fastest in, and what tokens seen as a map are. Elsewhere in the memory layout of the input.
   // Prepared for FP32 on the CPU, large maps go to kernels/vision/winograd3x3, the others to
-  // oneDNN.
+  // kernels/onednn, as all do in BF16; to ATen where oneDNN does not run.
   at::Tensor forward(const at::Tensor& map) const;
 
   // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before
@@ -52,9 +54,10 @@ class Conv2d final : public Layer {
   int64_t OwnBytes() const override;
 
   const Conv2dOptions options_;
-  at::Tensor weight_;
+  at::Tensor weight_;  // undefined where packed_ has it
   at::Tensor bias_;    // undefined without one
-  at::Tensor packed_;  // the weight for kernels/vision/winograd3x3; undefined where none goes there
+  std::optional<kernels::OneDnnConv2d> packed_;
+  at::Tensor transformed_;  // the weight for kernels/vision/winograd3x3; undefined: none goes there
 };
 
 }  // namespace fovea::models

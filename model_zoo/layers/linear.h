@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/linear/onednn_linear.h"
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/onednn/onednn_linear.h"
 #include "model_zoo/layers/layer.h"
 
 namespace fovea::models {

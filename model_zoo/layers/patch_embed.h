@@ -24,6 +24,9 @@ class PatchEmbed final : public Layer {
   at::Tensor forward(const at::Tensor& pixels) const;
 
  private:
+  // [N, H/patch, W/patch, 3, patch, patch] of the activations' type, contiguous.
+  at::Tensor Patches(const at::Tensor& pixels) const;
+
   const int64_t patch_;
   const std::shared_ptr<Linear> proj_;  // `weight` [channels, 3, patch, patch]
   std::shared_ptr<LayerNorm> norm_;     // null without one
