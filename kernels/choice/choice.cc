@@ -261,10 +261,10 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   };
   if (const auto place = known()) return *place;
   if (candidates.size() == 1) {
-    // What was measured among more is told on: it holds where they are back.
+    // An answer that was measured among several stays: it holds again when they are back.
     const std::lock_guard lock(state.mutex);
     Answered& told = state.answers[key];
-    if (told.how.empty() || told.how == kForced) {
+    if (told.how.empty() || told.how == kForced || told.how == kAlone) {
       told = {question, std::string(candidates[0].name), kAlone};
     }
     return 0;

@@ -10,8 +10,7 @@
 #include "kernels/choice/choice.h"
 #include "kernels/choice/questions.h"
 #include "kernels/linear/linear_chain.h"
-#include "kernels/onednn/onednn_linear.h"
-#include "kernels/onednn/private_operators.h"
+#include "kernels/linear/onednn_linear.h"
 #include "kernels/simd/gemm.h"
 
 namespace fovea::kernels {
@@ -65,7 +64,7 @@ class Mlp {
 
 std::vector<LinearWay> WaysOf(c10::ScalarType type) {
   std::vector<LinearWay> ways;
-  if (onednn::Supports(type)) ways.push_back(LinearWay::kOneDnn);
+  if (OneDnnLinear::Supports(type)) ways.push_back(LinearWay::kOneDnn);
   for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesInParts, LinearWay::kVectors}) {
     const auto products = ProductsOf(way, type);
     if (!products || !HasProducts(*products)) continue;

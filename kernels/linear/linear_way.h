@@ -12,7 +12,7 @@ namespace fovea::kernels {
 
 enum class LinearWay {
   kAten,          // at::linear
-  kOneDnn,        // onednn/onednn_linear.h, one layer after the other
+  kOneDnn,        // onednn_linear.h, one layer after the other
   kTiles,         // linear_chain.h, in the layers' own type
   kTilesInParts,  // the same, fp32 products in parts (Products::kBf16Parts)
   kVectors,       // the same, 8-bit products by vectors instead of AMX's tiles (cpu_int8.h)

@@ -2,7 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "kernels/onednn/private_operators.h"
+#include <utility>
+
 #include "kernels/vision/winograd3x3/winograd3x3.h"
 
 namespace fovea::models {
@@ -15,6 +16,12 @@ bool RunsWinograd(const Conv2dOptions& options) {
   const auto& [height, width] = options.largest_map == kUnknown ? kLarge : options.largest_map;
   return options.kernel == kThree && options.stride == kOne && options.padding == kOne &&
          options.groups == 1 && kernels::Winograd3x3Takes(options.in, options.out, height, width);
+}
+
+// Whether each place of the output is a linear function of one place of the map.
+bool IsPointwise(const Conv2dOptions& options) {
+  constexpr std::array<int64_t, 2> kNone = {0, 0}, kOne = {1, 1};
+  return options.kernel == kOne && options.padding == kNone && options.groups == 1;
 }
 
 }  // namespace
@@ -54,12 +61,16 @@ Conv2d::Conv2d(const Conv2dOptions& options)
 }
 
 at::Tensor Conv2d::forward(const at::Tensor& map) const {
-  if (transformed_.defined() &&
-      kernels::Winograd3x3Takes(options_.in, options_.out, map.size(2), map.size(3))) {
-    return kernels::Winograd3x3(
-        map, transformed_, bias_.defined() ? std::optional(bias_) : std::nullopt, options_.out);
+  if (pointwise_) {
+    const at::Tensor read = map.slice(2, 0, std::nullopt, options_.stride[0])
+                                .slice(3, 0, std::nullopt, options_.stride[1]);
+    return pointwise_->forward(read.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
   }
-  if (packed_) return packed_->Apply(map);
+  if (packed_.defined() &&
+      kernels::Winograd3x3Takes(options_.in, options_.out, map.size(2), map.size(3))) {
+    return kernels::Winograd3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
+                                options_.out);
+  }
   // Of a map narrower than the stride, oneDNN's gradient of a bfloat16 weight reads memory that
   // nothing has written (torch 2.11; tests/model_zoo/conv2d_layer_test.cc shows it). The columns
   // that the stride skips are made and left out.
@@ -85,29 +96,29 @@ void Conv2d::Fold(const at::Tensor& scale, const at::Tensor& shift) {
 }
 
 void Conv2d::Prepare(const Placement& placement) {
-  Layer::Prepare(placement);
-  if (!placement.device.is_cpu()) return;
-  if (placement.dtype == at::kFloat && RunsWinograd(options_)) {
-    transformed_ = kernels::PackWinograd3x3(weight_);
-  }
-  if (kernels::onednn::Supports(placement.dtype)) {
-    packed_.emplace(
-        weight_, bias_,
-        kernels::OneDnnConv2dOptions{
-            .stride = options_.stride, .padding = options_.padding, .groups = options_.groups},
-        placement.dtype);
+  if (placement.device.is_cpu() && IsPointwise(options_)) {
+    auto linear = std::make_shared<Linear>(weight_, bias_);
+    linear->KeepPrecision();
+    linear->Prepare(placement);
+    pointwise_ = std::move(linear);
     weight_.reset();
+    bias_.reset();
     ReleaseParameters();
-  } else {
+    return MarkPrepared(placement);
+  }
+  Layer::Prepare(placement);
+  if (placement.device.is_cpu()) {
     weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
+    if (placement.dtype == at::kFloat && RunsWinograd(options_)) {
+      packed_ = kernels::PackWinograd3x3(weight_);
+    }
   }
 }
 
 int64_t Conv2d::OwnBytes() const {
-  if (shared()) return 0;
-  const int64_t transformed =
-      transformed_.defined() ? static_cast<int64_t>(transformed_.nbytes()) : 0;
-  return transformed + (packed_ ? packed_->bytes() : Layer::OwnBytes());
+  if (pointwise_) return shared() ? 0 : pointwise_->WeightBytes();
+  const bool packed = packed_.defined() && !shared();
+  return Layer::OwnBytes() + (packed ? static_cast<int64_t>(packed_.nbytes()) : 0);
 }
 
 void Conv2d::ShareWeights(const Layer& loaded) {
@@ -115,7 +126,7 @@ void Conv2d::ShareWeights(const Layer& loaded) {
   weight_ = other.weight_;
   bias_ = other.bias_;
   packed_ = other.packed_;
-  transformed_ = other.transformed_;
+  pointwise_ = other.pointwise_;
   ShareState(loaded);
 }
 

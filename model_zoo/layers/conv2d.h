@@ -5,10 +5,10 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <memory>
 
-#include "kernels/onednn/onednn_conv2d.h"
 #include "model_zoo/layers/layer.h"
+#include "model_zoo/layers/linear.h"
 
 namespace fovea::models {
 
@@ -39,8 +39,8 @@ class Conv2d final : public Layer {
 
   // [N, in, height, width] -> [N, out, ...]. Once prepared for the CPU, channels-last: what oneDNN
   // is fastest in, and what tokens seen as a map are. Elsewhere in the memory layout of the input.
-  // Prepared for FP32 on the CPU, large maps go to kernels/vision/winograd3x3, the others to
-  // kernels/onednn, as all do in BF16; to ATen where oneDNN does not run.
+  // Prepared for the CPU, kernels of 1x1 are linear layers over the places of the map, large maps
+  // in FP32 go to kernels/vision/winograd3x3, and all others to oneDNN.
   at::Tensor forward(const at::Tensor& map) const;
 
   // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before
@@ -54,10 +54,10 @@ class Conv2d final : public Layer {
   int64_t OwnBytes() const override;
 
   const Conv2dOptions options_;
-  at::Tensor weight_;  // undefined where packed_ has it
+  at::Tensor weight_;  // undefined where pointwise_ has it, as bias_ then is
   at::Tensor bias_;    // undefined without one
-  std::optional<kernels::OneDnnConv2d> packed_;
-  at::Tensor transformed_;  // the weight for kernels/vision/winograd3x3; undefined: none goes there
+  at::Tensor packed_;  // the weight for kernels/vision/winograd3x3; undefined where none goes there
+  std::shared_ptr<const Linear> pointwise_;  // what a prepared 1x1 is on the CPU; null elsewhere
 };
 
 }  // namespace fovea::models

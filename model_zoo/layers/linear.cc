@@ -28,6 +28,11 @@ Linear::Linear(at::IntArrayRef weight_shape, bool bias)
   }
 }
 
+Linear::Linear(const at::Tensor& weight, const at::Tensor& bias)
+    : weight_(register_parameter("weight", weight.detach(), /*requires_grad=*/false)) {
+  if (bias.defined()) bias_ = register_parameter("bias", bias.detach(), /*requires_grad=*/false);
+}
+
 at::Tensor Linear::forward(const at::Tensor& input) const {
   if (matrix_) return RunStep({.matrix = matrix_.get()}, input);
   if (see_) see_(input);

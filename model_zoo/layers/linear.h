@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/linear/onednn_linear.h"
 #include "kernels/linear/packed_matrix.h"
-#include "kernels/onednn/onednn_linear.h"
 #include "model_zoo/layers/layer.h"
 
 namespace fovea::models {
@@ -26,6 +26,8 @@ class Linear final : public Layer {
   // For layers that are published as something else, such as a convolution whose stride is its
   // kernel: `weight` has this shape, and all but its first extent are the input's.
   explicit Linear(at::IntArrayRef weight_shape, bool bias = true);
+  // Of another layer's weight, [out, ...], and bias, which may be undefined: to be prepared.
+  Linear(const at::Tensor& weight, const at::Tensor& bias);
 
   // input [..., in] -> [..., out].
   at::Tensor forward(const at::Tensor& input) const;

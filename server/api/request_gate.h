@@ -102,28 +102,31 @@ class RequestGate {
     return closed_;
   }
 
-  // Blocks until every request inside is answered or `until` has come, or what Hurry() says; the
-  // number of those that are not.
+  // Blocks until every request inside is answered, or Limited(until) has come; the number of those
+  // that are not.
   int AwaitAnswers(Clock& clock, Nanos until) {
     MutexLock lock(mutex_);
-    while (unanswered_ > 0 && clock.Now() < std::min(until, latest_)) {
-      clock.WaitUntil(changed_, mutex_, std::min(until, latest_));
+    while (unanswered_ > 0 && clock.Now() < LimitedLocked(until)) {
+      clock.WaitUntil(changed_, mutex_, LimitedLocked(until));
     }
     return unanswered_;
   }
-  // `until`, or what Hurry() says where that is sooner.
-  Nanos Hurried(Nanos until) const {
+
+  // AwaitAnswers, under way or to come, ends at `until`.
+  void LimitWait(Nanos until) {
     MutexLock lock(mutex_);
-    return std::min(until, latest_);
-  }
-  // Nobody is to await answers beyond `until`, now or later.
-  void Hurry(Nanos until) {
-    MutexLock lock(mutex_);
-    latest_ = std::min(latest_, until);
+    answers_until_ = std::min(answers_until_, until);
     changed_.NotifyAll();
   }
 
-  // As above, until nobody is inside: every answer has left. The number of answers that have not.
+  // `until`, or what LimitWait was given where that is sooner.
+  Nanos Limited(Nanos until) const {
+    MutexLock lock(mutex_);
+    return LimitedLocked(until);
+  }
+
+  // Blocks until nobody is inside, every answer having left, or `until` has come; the number of
+  // answers that have not.
   int AwaitEmpty(Clock& clock, Nanos until) {
     MutexLock lock(mutex_);
     while (!inside_.empty() && clock.Now() < until) clock.WaitUntil(changed_, mutex_, until);
@@ -182,6 +185,10 @@ class RequestGate {
     if (--rests_ == 0) changed_.NotifyAll();
   }
 
+  Nanos LimitedLocked(Nanos until) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::min(until, answers_until_);
+  }
+
   void Count(Inside& inside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(inside.answered, true)) return;
     if (--unanswered_ == 0) changed_.NotifyAll();
@@ -192,7 +199,7 @@ class RequestGate {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
   Nanos last_came_ ABSL_GUARDED_BY(mutex_) = INT64_MIN / 2;
-  Nanos latest_ ABSL_GUARDED_BY(mutex_) = kNever;
+  Nanos answers_until_ ABSL_GUARDED_BY(mutex_) = kNever;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   int rests_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Inside> inside_ ABSL_GUARDED_BY(mutex_);

@@ -50,7 +50,7 @@ int Check(const Options& options) {
   if (!scheduler.ok()) return Fail(scheduler.status(), kFound);
   auto imaging = ImagingPool::Create({.threads = 1}, clock);
   if (!imaging.ok()) return Fail(imaging.status(), kFound);
-  // What serves may have them to itself; models that need one are then found to lack it.
+  // A server that runs may have them to itself. Models that need one are then reported.
   auto found_gpus = FindGpus(std::numeric_limits<int64_t>::max());
   if (!found_gpus.ok()) Say(found_gpus.status());
   const Gpus gpus = found_gpus.ok() ? *std::move(found_gpus) : Gpus();

@@ -18,8 +18,8 @@ using Gpus = std::vector<std::shared_ptr<const Gpu>>;
 
 // All that CUDA shows (CUDA_VISIBLE_DEVICES), as UsableGpus() says. None in a build without CUDA
 // (no_cuda_gpu.cc), on a machine without a driver, and where CUDA cannot count them, of which
-// LibTorch warns. Models may hold `max_bytes` of each
-// together, and no more than is free now.
+// LibTorch logs a warning. Models may hold `max_bytes` of each together, and no more than is free
+// now.
 absl::StatusOr<Gpus> FindGpus(int64_t max_bytes);
 
 // open(number) of all numbers below `shown`. One for which it throws a c10::Error, as where another

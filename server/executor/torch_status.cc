@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
@@ -16,6 +17,24 @@ namespace {
 absl::Status OutOfMemory() {
   return Unavailable("device.out_of_memory", "the device has no memory left for this");
 }
+
+// CUDA's errors (cudaError_t) after which a device runs other work as before: what was asked of it
+// was refused, and not begun.
+bool LeavesDeviceUsable(int32_t code) {
+  switch (code) {
+    case 1:    // cudaErrorInvalidValue
+    case 9:    // cudaErrorInvalidConfiguration
+    case 98:   // cudaErrorInvalidDeviceFunction
+    case 200:  // cudaErrorInvalidKernelImage
+    case 209:  // cudaErrorNoKernelImageForDevice
+    case 701:  // cudaErrorLaunchOutOfResources
+    case 801:  // cudaErrorNotSupported
+      return true;
+    default:
+      return code >= 900 && code <= 908;  // cudaErrorStreamCapture...: a graph's recording
+  }
+}
+constexpr int32_t kCudaErrorMemoryAllocation = 2;  // of pinned host memory, too
 
 absl::Status Failed(std::string_view reason, const char* what) {
   Log(LogLevel::kError, absl::StrCat(std::string(reason), ": ", what));
@@ -38,6 +57,13 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   } catch (const c10::AcceleratorError& error) {
+    if (LeavesDeviceUsable(error.get_error_code())) {
+      return Failed(reason, error.what_without_backtrace());
+    }
+    if (error.get_error_code() == kCudaErrorMemoryAllocation) {
+      Log(LogLevel::kWarning, error.what_without_backtrace());
+      return OutOfMemory();
+    }
     Log(LogLevel::kError, absl::StrCat("device.lost: ", error.what_without_backtrace()));
     return DeviceLost();
   } catch (const c10::Error& error) {

@@ -12,9 +12,10 @@ inline constexpr std::string_view kDeviceLost = "device.lost";
 absl::Status DeviceLost();  // UNAVAILABLE
 
 // Runs `work` and returns OK, or the status of what it threw:
-//   UNAVAILABLE (device.out_of_memory) for an allocation that failed,
-//   UNAVAILABLE (device.lost) for what an accelerator's driver reports: all of it is taken to stay
-//   until the device is started anew, as most of CUDA's errors do,
+//   UNAVAILABLE (device.out_of_memory) for an allocation that failed, of pinned memory too,
+//   UNAVAILABLE (device.lost) for what an accelerator's driver reports, and which stays until the
+//   device is started anew: all of CUDA's errors but those that refuse what was asked, which are
+//   as everything else,
 //   INTERNAL with `reason` for everything else.
 // The exception's own text goes to the log, never into the status. When this returns, the exception
 // is gone: what must not happen inside a catch block, like freeing a device's memory, can follow.

@@ -155,9 +155,9 @@ class Server {
  public:
   ~Server() {
     {
-      // Models' threads may tell of a lost GPU until the last of them has ended, within this.
-      MutexLock lock(hurry_mutex_);
-      may_hurry_ = false;
+      // api_ goes before repository_, whose threads tell of lost GPUs until they are joined.
+      MutexLock lock(api_mutex_);
+      api_is_there_ = false;
     }
     // Images that still wait hold their model, which the repository's threads give back.
     metrics_port_.reset();
@@ -425,12 +425,13 @@ class Server {
       Log(LogLevel::kInfo, "drained: every accepted request was answered");
     }
     phase_.Advance(Phase::kStopped);
-    // A loss has set an end of its own.
+    // HurryWithoutGpu has set a sooner end, which stays.
     if (!lost) {
       deadline.Set(clock_.Now() + kHangGrace, exit_code,
                    "ending without a load or a model's step that does not end");
+      if (gpu_lost_) HurryWithoutGpu();  // lost meanwhile
     }
-    return exit_code;
+    return gpu_lost_ ? 1 : exit_code;
   }
 
   // A process never gets a GPU back that it has lost. Thread-safe.
@@ -449,16 +450,16 @@ class Server {
       deadline->SetNoLater(now + kLostGpuExit, 1, "ending: a GPU is lost");
     }
     stop_.Hurry();
-    MutexLock lock(hurry_mutex_);
-    if (may_hurry_) api_->HurryDrain(now + kLostGpuDrain);
+    MutexLock lock(api_mutex_);
+    if (api_is_there_) api_->HurryDrain(now + kLostGpuDrain);
   }
 
   const ServerOptions options_;
   StopRequest& stop_;
   std::atomic<bool> gpu_lost_ = false;
-  Mutex hurry_mutex_;
-  bool may_hurry_ ABSL_GUARDED_BY(hurry_mutex_) = true;  // api_ is there
-  std::atomic<ExitDeadline*> deadline_ = nullptr;        // Run's
+  Mutex api_mutex_;                                       // while a model's thread calls api_
+  bool api_is_there_ ABSL_GUARDED_BY(api_mutex_) = true;  // until the destructor begins
+  std::atomic<ExitDeadline*> deadline_ = nullptr;         // Run's
   Clock& clock_ = SteadyClock();
   Metrics metrics_{{.triton = options_.triton_metrics}};
   AccessLog access_log_{ToAccessLogOptions(options_), clock_};

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -35,7 +36,7 @@ from fault_support import (
     wait_until,
 )
 from http_caller import HttpCaller
-from running_server import BUILD, DEMO, ROOT, Server
+from running_server import BUILD, DEMO, ROOT, Server, command_line
 
 sys.path.insert(0, str(ROOT / "client/python"))
 
@@ -300,6 +301,25 @@ def test_row_41_a_lost_gpu_ends_readiness_and_the_process(
     assert server.process.wait(10) == 1
     assert time.monotonic() - begin < 5, "its supervisor waits for no drain delay"
     server.wait_for_log("ending: a GPU is lost until another process is started")
+
+
+def test_row_41_a_server_that_can_use_none_of_its_gpus_does_not_start(
+    tmp_path: pathlib.Path,
+):
+    (tmp_path / MODEL).symlink_to(DEMO / MODEL)
+    ended = subprocess.run(
+        command_line("--model-repository", tmp_path, program=PROGRAM),
+        env={**os.environ, "FAKE_GPUS_TAKEN": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    lines = ended.stderr.splitlines()
+    for gpu in (0, 1):
+        assert any(f"GPU {gpu} is left out: " in line for line in lines), lines
+    assert "cannot start: no GPU that CUDA shows can be used" in lines[-1]
 
 
 def test_row_41_what_needs_no_gpu_has_two_seconds(

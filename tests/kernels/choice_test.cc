@@ -30,7 +30,7 @@
 #include "kernels/choice/asked_once.h"
 #include "kernels/choice/questions.h"
 #include "kernels/linear/linear_way.h"
-#include "kernels/onednn/private_operators.h"
+#include "kernels/linear/onednn_linear.h"
 #include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
@@ -242,8 +242,8 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
   take_answers();
   // Linear layers are not asked about where nothing but ATen has them.
   size_t linear = 2;  // of 8 bits, which vectors have
-  if (onednn::Supports(at::kFloat) || simd::HasFp32Gemm()) linear += 2;
-  if (onednn::Supports(at::kBFloat16) || simd::HasBf16Gemm()) linear += 2;
+  if (OneDnnLinear::Supports(at::kFloat) || simd::HasFp32Gemm()) linear += 2;
+  if (OneDnnLinear::Supports(at::kBFloat16) || simd::HasBf16Gemm()) linear += 2;
   if (simd::BestIsa() == simd::Isa::kNone) linear = 0;
   EXPECT_GE(asked.size(), linear + 6 + 4 + 2 + 4 + 4);
   // On a GPU.

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/onednn/private_operators.h"
 #include "kernels/simd/isa.h"
 #include "kernels/vision/winograd3x3/winograd3x3.h"
 #include "model_zoo/heads/box_head.h"
 #include "model_zoo/heads/mask_head.h"
 #include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/linear.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
 
@@ -69,35 +69,25 @@ TEST_F(Conv2dLayerTest, APlanSharesBothFormsOfTheWeight) {
   const auto loaded = Make(options), plan = std::make_shared<Conv2d>(options);
   loaded->Prepare({});
   plan->ShareWeights(*loaded);
-  const at::Tensor map = Map(32, 24);
-  EXPECT_TRUE(at::equal(plan->forward(map), loaded->forward(map)));
-  EXPECT_EQ(plan->WeightBytes(), 0);
-}
-
-// With the last of oneDNN's blocks of outputs filled up: at most 64, by layer and processor.
-int64_t BytesInWholeBlocks(const Conv2d& conv) {
-  int64_t bytes = 0;
-  for (const at::Tensor& parameter : conv.parameters()) {
-    const int64_t out = parameter.size(0);
-    bytes += static_cast<int64_t>(parameter.nbytes()) / out * (out + 63);
+  for (const at::Tensor& map : {Map(32, 24), Map(32, 8)}) {
+    EXPECT_TRUE(at::equal(plan->forward(map), loaded->forward(map)));
   }
-  return bytes;
+  EXPECT_EQ(plan->WeightBytes(), 0);
 }
 
 TEST_F(Conv2dLayerTest, OtherConvolutionsHoldOneFormOfTheirWeight) {
   const at::NoGradGuard no_grad;
   for (const Conv2dOptions& options :
        {Conv2dOptions::Square(64, 64, 3, 2, 1), Conv2dOptions::Square(64, 64, 3, 1, 0),
-        Conv2dOptions::Square(64, 64, 1), Conv2dOptions::Square(64, 64, 3, 1, 1).Groups(64),
-        Conv2dOptions::Square(24, 64, 3, 1, 1), Conv2dOptions::Square(64, 8, 3, 1, 1),
+        Conv2dOptions::Square(64, 64, 3, 1, 1).Groups(64), Conv2dOptions::Square(24, 64, 3, 1, 1),
+        Conv2dOptions::Square(64, 8, 3, 1, 1),
         Conv2dOptions::Square(64, 64, 3, 1, 1).UpTo(14, 14)}) {
     const auto conv = Make(options);
-    const int64_t bytes = conv->WeightBytes(), most = BytesInWholeBlocks(*conv);
+    const int64_t bytes = conv->WeightBytes();
     const at::Tensor map = Map(options.in, 32);
     const at::Tensor expected = conv->forward(map);
     conv->Prepare({});
-    EXPECT_GE(conv->WeightBytes(), bytes);
-    EXPECT_LE(conv->WeightBytes(), most);
+    EXPECT_EQ(conv->WeightBytes(), bytes);
     EXPECT_TRUE(at::allclose(conv->forward(map), expected, 1e-5, 1e-5));
   }
   const auto half = Make(Conv2dOptions::Square(64, 64, 3, 1, 1));
@@ -106,54 +96,64 @@ TEST_F(Conv2dLayerTest, OtherConvolutionsHoldOneFormOfTheirWeight) {
   EXPECT_EQ(half->WeightBytes(), bytes / 2);
 }
 
-// Of maps of any size and layout, without a batch too, as torch's own convolution of the published
-// weight.
-TEST(PackedConv2dTest, GivesTheNumbersOfThePublishedWeight) {
+// Of maps of any layout, and of an empty batch, as torch's own convolution by the published weight.
+TEST(PointwiseConv2dTest, IsALinearLayerOverTheMapsPlaces) {
   const at::NoGradGuard no_grad;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    if (!kernels::onednn::Supports(type)) continue;
     for (const Conv2dOptions& options :
-         {Conv2dOptions::Square(3, 64, 7, 4, 2), Conv2dOptions::Square(64, 40, 3, 2, 1).NoBias(),
-          Conv2dOptions::Square(48, 48, 7, 1, 3).Groups(48), Conv2dOptions::Square(64, 8, 1),
-          Conv2dOptions::Square(16, 24, 3, 1, 1).Groups(2), Conv2dOptions::Square(1, 1, 1, 2)}) {
+         {Conv2dOptions::Square(64, 40, 1), Conv2dOptions::Square(40, 96, 1, 2).NoBias(),
+          Conv2dOptions{.in = 24, .out = 8, .stride = {2, 3}}, Conv2dOptions::Square(1, 1, 1)}) {
       const auto conv = Make(options);
-      const std::vector<at::Tensor> published = conv->parameters();
-      const at::Tensor weight =
-          published[0].detach().to(type).contiguous(at::MemoryFormat::ChannelsLast).clone();
+      const at::Tensor weight = conv->parameters()[0].detach().to(type).clone();
       const std::optional<at::Tensor> bias =
-          options.bias ? std::optional(published[1].detach().to(type).clone()) : std::nullopt;
+          options.bias ? std::optional(conv->parameters()[1].detach().to(type).clone())
+                       : std::nullopt;
+      Linear linear(options.in, options.out, options.bias);
+      linear.Prepare({.dtype = type});
       conv->Prepare({.dtype = type});
-      EXPECT_TRUE(conv->parameters().empty()) << "the published weight is held";
-      const at::Tensor odd = at::randn({3, options.in, 19, 33}).to(type);
-      const at::Tensor square = at::randn({2, options.in, 28, 28}).to(type);
-      for (const at::Tensor& map :
-           {square, square.contiguous(at::MemoryFormat::ChannelsLast), odd, odd.flip(2),
-            odd.slice(3, 1, 33, 2), odd.slice(0, 1, 2), square.slice(0, 0, 0)}) {
-        const at::Tensor out = conv->forward(map);
-        const at::Tensor expected = at::conv2d(map, weight, bias, options.stride, options.padding,
-                                               /*dilation=*/1, options.groups);
+      EXPECT_TRUE(conv->parameters().empty());
+      EXPECT_EQ(conv->WeightBytes(), linear.WeightBytes());
+      const auto plan = std::make_shared<Conv2d>(options);
+      plan->ShareWeights(*conv);
+      EXPECT_EQ(plan->WeightBytes(), 0);
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
+      const at::Tensor map = at::randn({3, options.in, 19, 33}, generator).to(type);
+      for (const at::Tensor& seen : {map, map.contiguous(at::MemoryFormat::ChannelsLast),
+                                     map.flip(2), map.slice(3, 1, 33, 2), map.slice(0, 0, 0)}) {
+        const at::Tensor out = conv->forward(seen);
+        const at::Tensor expected = at::conv2d(seen, weight, bias, options.stride);
         ASSERT_EQ(out.sizes(), expected.sizes());
         EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast));
-        // Rounded once to the type, of sums that are added in another order.
+        // Sums that are added in another order, and in BF16 then one step apart: 2^-7.
         const double tolerance = type == at::kFloat ? 1e-5 : 1.0 / 128;
         EXPECT_TRUE(at::allclose(out, expected, tolerance, tolerance))
-            << type << ", " << options.in << " to " << options.out << ", map " << map.sizes();
+            << type << ", " << options.in << " to " << options.out << ", strides "
+            << seen.strides();
+        EXPECT_TRUE(at::equal(plan->forward(seen), out));
       }
     }
   }
 }
 
-TEST(PackedConv2dTest, WithoutOneDnnAtenConvolves) {
+TEST(PointwiseConv2dTest, GivesUpThePublishedWeight) {
+  const auto conv = Make(Conv2dOptions::Square(64, 64, 1));
+  const c10::Storage published = conv->parameters()[0].storage();
+  EXPECT_GT(published.use_count(), 1);
+  conv->Prepare({.dtype = at::kBFloat16});
+  EXPECT_EQ(published.use_count(), 1) << "the test's own";
+}
+
+// Model folders of 8 bits leave convolutions in the activations' type.
+TEST(PointwiseConv2dTest, KeepsItsPrecisionInEightBits) {
   const at::NoGradGuard no_grad;
-  const auto conv = Make(Conv2dOptions::Square(24, 40, 3, 2, 1));
-  const at::Tensor map = Map(24, 19), expected = conv->forward(map);
-  const bool enabled = at::globalContext().userEnabledMkldnn();
-  at::globalContext().setUserEnabledMkldnn(false);
-  conv->Prepare({});
-  const at::Tensor out = conv->forward(map);
-  at::globalContext().setUserEnabledMkldnn(enabled);
-  EXPECT_FALSE(conv->parameters().empty());
-  EXPECT_TRUE(at::allclose(out, expected, 1e-5, 1e-5));
+  if (kernels::simd::BestIsa() == kernels::simd::Isa::kNone) GTEST_SKIP() << "no AVX2";
+  const Conv2dOptions options = Conv2dOptions::Square(64, 96, 1);
+  const auto conv = Make(options), other = Make(options);
+  const c10::ScalarType type = Int8Activations();
+  conv->Prepare({.dtype = type, .int8 = true});
+  other->Prepare({.dtype = type});
+  const at::Tensor map = Map(64, 9).to(type);
+  EXPECT_TRUE(at::equal(conv->forward(map), other->forward(map)));
 }
 
 // ResNet-50's 3x3 convolutions of stride 1 have 64, 128, 256 and 512 channels, of maps of 56, 28,
@@ -168,8 +168,8 @@ TEST_F(Conv2dLayerTest, AModelHoldsTransformedWeightsWhereAMapOfItsSizesIsLarge)
   constexpr int64_t kFirstTwoStages = 64 * (3 * 64 * 64 + 3 * 128 * 128);
   constexpr int64_t kThirdStage = 64 * 5 * 256 * 256;
   const int64_t held = transformed();
-  // Besides, norms are folded, and packed weights lie in whole blocks: 1.5% of all.
-  EXPECT_NEAR(static_cast<double>(held), kFirstTwoStages, 1.5e6);
+  // Besides, norms are folded, and linear layers' weights lie in whole panels.
+  EXPECT_NEAR(static_cast<double>(held), kFirstTwoStages, 500e3);
   description.further_sizes = {{288, 288}};
   EXPECT_EQ(transformed() - held, kThirdStage);
 }

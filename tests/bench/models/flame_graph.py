@@ -35,10 +35,11 @@ SAMPLES_PER_SECOND = 499
 # Samples in none of our functions. Code that is made while a program runs says not who called it.
 WAITING, GENERATED, OTHERS = "threads waiting", "oneDNN's generated code", "others"
 WAITS = re.compile(r"gomp|futex|pthread|sched|poll|wait", re.IGNORECASE)
+# How perf names memory that belongs to no file.
 IN_NO_FILE = re.compile(r"perf-\d+\.map\)$|\(\[JIT\]|\(//anon\)")
+FILE = re.compile(r" \([^()]*\)$")  # that perf prints behind a function
 LEAST_SHARE = 0.002  # that is drawn
 # What called the first of these is left out: who starts threads and passes.
-FILE = re.compile(r" \([^()]*\)$")
 OUTERMOST = re.compile(r"fovea::models::|fovea::kernels::")
 
 

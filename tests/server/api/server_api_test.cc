@@ -288,6 +288,17 @@ TEST_F(ServerApiTest, ADrainRefusesNewRequestsAndWaitsForThoseUnderWay) {
   drain.join();
 }
 
+TEST_F(ServerApiTest, AHurriedDrainWaitsForNobodyToReadAnswers) {
+  InProcessCall unread(*api_);
+  unread.Start("vit", "first");
+  EXPECT_TRUE(unread.Await().ok());
+  const Nanos began = SteadyClock().Now();
+  api_->HurryDrain(began);
+  EXPECT_EQ(api_->Drain({}, 60 * kSecond), 0);
+  EXPECT_LT(SteadyClock().Now() - began, limits::kUnreadAnswerSeconds * kSecond);
+  unread.Release();
+}
+
 TEST_F(ServerApiTest, ARequestThatADrainGivesUpIsToldSo) {
   inference_.Hold();
   InProcessCall call(*api_);

@@ -38,6 +38,22 @@ TEST(TorchStatusTest, EveryExceptionBecomesOne) {
          throw c10::AcceleratorError({"copy", "file", 1}, 719, "unspecified launch failure");
        },
        StatusCode::kUnavailable, StatusCode::kUnavailable, "device.lost"},
+      {"no pinned memory",
+       [] {
+         throw c10::AcceleratorError({"pin", "file", 1}, 2, "no memory");
+       },
+       StatusCode::kUnavailable, StatusCode::kUnavailable, "device.out_of_memory"},
+      // The device runs on: whoever loads such a model is not to end the server.
+      {"a kernel that the device has no code for",
+       [] {
+         throw c10::AcceleratorError({"launch", "file", 1}, 209, "no kernel image");
+       },
+       StatusCode::kInternal, StatusCode::kInternal, "given"},
+      {"what cannot be recorded",
+       [] {
+         throw c10::AcceleratorError({"capture", "file", 1}, 901, "invalidated");
+       },
+       StatusCode::kInternal, StatusCode::kInternal, "given"},
       {"another library's", [] { throw std::runtime_error("secret"); }, StatusCode::kInternal,
        StatusCode::kInternal, "given"},
   };

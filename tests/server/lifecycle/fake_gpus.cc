@@ -1,6 +1,8 @@
 // What fovea-server-with-fake-gpus has in place of the machine's GPUs: two that tests made of host
 // memory. They do nothing while the file FAKE_GPUS_PAUSED is there, and are lost as soon as the
-// file FAKE_GPUS_LOST is.
+// file FAKE_GPUS_LOST is. Where FAKE_GPUS_TAKEN is set, another process has them to itself.
+#include <c10/util/Exception.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +23,11 @@ std::filesystem::path FileNamedBy(const char* variable) {
 }  // namespace
 
 absl::StatusOr<Gpus> FindGpus(int64_t max_bytes) {
+  if (std::getenv("FAKE_GPUS_TAKEN") != nullptr) {
+    return UsableGpus(2, [](int /*number*/) -> std::shared_ptr<const Gpu> {
+      C10_THROW_ERROR(Error, "CUDA-capable device(s) is/are busy or unavailable");
+    });
+  }
   const auto state = std::make_shared<FakeGpuState>();
   std::thread([state, paused = FileNamedBy("FAKE_GPUS_PAUSED"),
                lost = FileNamedBy("FAKE_GPUS_LOST")] {

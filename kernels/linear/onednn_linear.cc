@@ -2,20 +2,23 @@
 // path.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-#include "kernels/onednn/onednn_linear.h"
+#include "kernels/linear/onednn_linear.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <string_view>
-
-#include "kernels/onednn/private_operators.h"
 
 namespace fovea::kernels {
 namespace {
 
-using onednn::Operator;
 using OptionalTensor = std::optional<at::Tensor>;
 using Scalars = c10::List<std::optional<at::Scalar>>;
+
+template <typename Signature>
+c10::TypedOperatorHandle<Signature> Operator(const char* name, const char* overload = "") {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Signature>();
+}
 
 at::Tensor Pointwise(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                      std::string_view epilogue, std::optional<std::string_view> algorithm) {
@@ -28,12 +31,21 @@ at::Tensor Pointwise(const at::Tensor& input, const at::Tensor& weight, const Op
 
 }  // namespace
 
+bool OneDnnLinear::Supports(c10::ScalarType type) {
+  if (!at::hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) {
+    return false;
+  }
+  static const auto bf16 = Operator<bool()>("mkldnn::_is_mkldnn_bf16_supported");
+  return type == at::kFloat || (type == at::kBFloat16 && bf16.call());
+}
+
 OneDnnLinear::OneDnnLinear(const at::Tensor& weight, const at::Tensor& bias, c10::ScalarType type) {
   static const auto reorder = Operator<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>(
       "mkldnn::_reorder_linear_weight");
+  static const auto packed_bytes = Operator<int64_t(const at::Tensor&)>("mkldnn::_nbytes");
   const std::optional<c10::SymInt> any_rows;  // one layout for every batch size
   weight_ = reorder.call(weight.to(type).contiguous(), any_rows);
-  bytes_ = onednn::BytesOf(weight_);
+  bytes_ = packed_bytes.call(weight_);
   if (bias.defined()) {
     bias_ = bias.to(type).contiguous();
     bytes_ += static_cast<int64_t>(bias_->nbytes());
