@@ -153,7 +153,7 @@ TEST_F(ComparerTest, TellsTheTimesSoFarWhileItMeasures) {
       {{.model_name = "classifier"}, {.model_name = "classifier", .attention = "knn:k=3"}}));
   ASSERT_TRUE(comparison.ok()) << comparison.status();
   EXPECT_EQ(with_times, 19u) << "one before each round but the first";
-  EXPECT_GT(medians.size(), 5u);
+  EXPECT_GT(medians.size(), 1u) << "they follow what is measured";
 }
 
 TEST_F(ComparerTest, FeaturesOfOtherWeightsAreNotCompared) {
