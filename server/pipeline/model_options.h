@@ -29,4 +29,9 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
 absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(
     const LaneArrangement& arrangement, const ServedModel::Environment& environment);
 
+// BatchExecutor::Create, which tells the environment of a GPU that is lost meanwhile.
+absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateExecutor(
+    const BatchExecutorOptions& options, std::unique_ptr<LaneDevice> device,
+    const ServedModel::Environment& environment, const WarmUpProgress& progress);
+
 }  // namespace fovea

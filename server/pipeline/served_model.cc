@@ -46,13 +46,10 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
   FOVEA_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<LaneDevice>> devices,
                          DevicesOf(arrangement, environment));
   for (std::unique_ptr<LaneDevice>& device : devices) {
-    auto executor = BatchExecutor::Create(ExecutorOptions(model, arrangement, environment),
-                                          std::move(device), environment.clock, progress);
-    if (ReasonOf(executor.status()) == kDeviceLost && environment.on_gpu_lost) {
-      environment.on_gpu_lost();
-    }
-    if (!executor.ok()) return executor.status();
-    served->executors_.push_back(*std::move(executor));
+    FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<BatchExecutor> executor,
+                           CreateExecutor(ExecutorOptions(model, arrangement, environment),
+                                          std::move(device), environment, progress));
+    served->executors_.push_back(std::move(executor));
   }
   const models::ModelInfo& info = served->executor().info();
   served->preprocessing_ = ImagingSpec(info, served->executor().preprocessing());

@@ -126,8 +126,7 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   const auto warm_up = [&slowest = variant->warm_up_time_](const BatchSize&, Nanos took) {
     slowest = std::max(slowest, took);
   };
-  auto created =
-      BatchExecutor::Create(executor, std::move(devices.front()), environment.clock, warm_up);
+  auto created = CreateExecutor(executor, std::move(devices.front()), environment, warm_up);
   if (ReasonOf(created.status()) == "model.too_large") {
     return ResourceExhausted(
         "compare.too_large",

@@ -6,6 +6,10 @@
 
 namespace fovea {
 
-Gpus OneFakeGpu() { return {std::make_shared<FakeGpu>()}; }
+Gpus OneFakeGpu(bool lost) {
+  const auto state = std::make_shared<FakeGpuState>();
+  state->lost = lost;
+  return {std::make_shared<FakeGpu>(state)};
+}
 
 }  // namespace fovea

@@ -5,7 +5,7 @@
 
 namespace fovea {
 
-// Made of host memory (tests/server/executor/fake_gpu.h).
-Gpus OneFakeGpu();
+// Made of host memory (tests/server/executor/fake_gpu.h), and lost or not.
+Gpus OneFakeGpu(bool lost = false);
 
 }  // namespace fovea

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <random>
@@ -79,7 +80,8 @@ class ServedModelsTest : public testing::Test {
             .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
             .device_threads = device_threads_,
             .gpus = gpus_,
-            .gpu_scheduler = gpu_scheduler_.get()};
+            .gpu_scheduler = gpu_scheduler_.get(),
+            .on_gpu_lost = [this] { ++lost_gpus_; }};
   }
   // Before anything is served.
   void UseThreads(int threads) {
@@ -99,6 +101,7 @@ class ServedModelsTest : public testing::Test {
   int device_threads_ = 1;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   Gpus gpus_;
+  std::atomic<int> lost_gpus_ = 0;  // that were told of
   std::unique_ptr<Scheduler> gpu_scheduler_;
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
   FewModels models_;

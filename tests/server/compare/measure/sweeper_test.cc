@@ -201,6 +201,15 @@ TEST_F(SweeperTest, PointsOfAnotherDeviceAreRefused) {
   EXPECT_THAT(points[1].failure, HasSubstr("it runs on CPU and those before it on GPU"));
 }
 
+TEST_F(SweeperTest, AGpuThatIsLostWhileAPointLoadsIsToldOf) {
+  UseGpu();
+  Serve("classifier", kClassifier);
+  gpus_ = OneFakeGpu(/*lost=*/true);
+  const auto sweep = Run(Request(SweepAxis::kPrecision, {"FP32", "BF16"}));
+  EXPECT_FALSE(sweep.ok() && sweep->curves[0].points[0].failure.empty());
+  EXPECT_GT(lost_gpus_, 0);
+}
+
 // Notes on how many threads each thread that asks for the time would run an operator.
 class ThreadsClock final : public Clock {
  public:
