@@ -264,7 +264,8 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
     // An answer that was measured among several stays: it holds again when they are back.
     const std::lock_guard lock(state.mutex);
     Answered& told = state.answers[key];
-    if (told.how.empty() || told.how == kForced || told.how == kAlone) {
+    const bool measured = !told.how.empty() && told.how != kForced && told.how != kAlone;
+    if (!measured) {
       told = {question, std::string(candidates[0].name), kAlone};
     }
     return 0;

@@ -34,7 +34,11 @@ bool LeavesDeviceUsable(int32_t code) {
       return code >= 900 && code <= 908;  // cudaErrorStreamCapture...: a graph's recording
   }
 }
-constexpr int32_t kCudaErrorMemoryAllocation = 2;  // of pinned host memory, too
+
+absl::Status OutOfMemory(const c10::Error& error) {
+  Log(LogLevel::kWarning, error.what_without_backtrace());
+  return OutOfMemory();
+}
 
 absl::Status Failed(std::string_view reason, const char* what) {
   Log(LogLevel::kError, absl::StrCat(std::string(reason), ": ", what));
@@ -52,18 +56,14 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
     work();
     return absl::OkStatus();
   } catch (const c10::OutOfMemoryError& error) {
-    Log(LogLevel::kWarning, error.what_without_backtrace());
-    return OutOfMemory();
+    return OutOfMemory(error);
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   } catch (const c10::AcceleratorError& error) {
-    if (LeavesDeviceUsable(error.get_error_code())) {
-      return Failed(reason, error.what_without_backtrace());
-    }
-    if (error.get_error_code() == kCudaErrorMemoryAllocation) {
-      Log(LogLevel::kWarning, error.what_without_backtrace());
-      return OutOfMemory();
-    }
+    constexpr int32_t kCudaErrorMemoryAllocation = 2;  // of pinned host memory, too
+    const int32_t code = error.get_error_code();
+    if (code == kCudaErrorMemoryAllocation) return OutOfMemory(error);
+    if (LeavesDeviceUsable(code)) return Failed(reason, error.what_without_backtrace());
     Log(LogLevel::kError, absl::StrCat("device.lost: ", error.what_without_backtrace()));
     return DeviceLost();
   } catch (const c10::Error& error) {

@@ -144,9 +144,8 @@ TEST(PointwiseConv2dTest, GivesUpThePublishedWeight) {
 }
 
 // Model folders of 8 bits leave convolutions in the activations' type.
-TEST(PointwiseConv2dTest, KeepsItsPrecisionInEightBits) {
+TEST_F(Conv2dLayerTest, APointwiseOneKeepsItsPrecisionInEightBits) {
   const at::NoGradGuard no_grad;
-  if (kernels::simd::BestIsa() == kernels::simd::Isa::kNone) GTEST_SKIP() << "no AVX2";
   const Conv2dOptions options = Conv2dOptions::Square(64, 96, 1);
   const auto conv = Make(options), other = Make(options);
   const c10::ScalarType type = Int8Activations();

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <new>
 #include <stdexcept>
@@ -22,6 +23,10 @@ struct Thrown {
   std::string reason;
 };
 
+std::function<void()> CudaError(int32_t code) {
+  return [code] { throw c10::AcceleratorError({"call", "file", 1}, code, "CUDA error"); };
+}
+
 TEST(TorchStatusTest, EveryExceptionBecomesOne) {
   using absl::StatusCode;
   const Thrown cases[] = {
@@ -33,27 +38,15 @@ TEST(TorchStatusTest, EveryExceptionBecomesOne) {
       {"no host memory", [] { throw std::bad_alloc(); }, StatusCode::kUnavailable,
        StatusCode::kUnavailable, "device.out_of_memory"},
       // Also while a model is loaded: it is not the model's fault.
-      {"a lost device",
-       [] {
-         throw c10::AcceleratorError({"copy", "file", 1}, 719, "unspecified launch failure");
-       },
-       StatusCode::kUnavailable, StatusCode::kUnavailable, "device.lost"},
-      {"no pinned memory",
-       [] {
-         throw c10::AcceleratorError({"pin", "file", 1}, 2, "no memory");
-       },
-       StatusCode::kUnavailable, StatusCode::kUnavailable, "device.out_of_memory"},
+      {"a lost device", CudaError(719), StatusCode::kUnavailable, StatusCode::kUnavailable,
+       "device.lost"},
+      {"no pinned memory", CudaError(2), StatusCode::kUnavailable, StatusCode::kUnavailable,
+       "device.out_of_memory"},
       // The device runs on: whoever loads such a model is not to end the server.
-      {"a kernel that the device has no code for",
-       [] {
-         throw c10::AcceleratorError({"launch", "file", 1}, 209, "no kernel image");
-       },
-       StatusCode::kInternal, StatusCode::kInternal, "given"},
-      {"what cannot be recorded",
-       [] {
-         throw c10::AcceleratorError({"capture", "file", 1}, 901, "invalidated");
-       },
-       StatusCode::kInternal, StatusCode::kInternal, "given"},
+      {"a kernel that the device has no code for", CudaError(209), StatusCode::kInternal,
+       StatusCode::kInternal, "given"},
+      {"what cannot be recorded", CudaError(901), StatusCode::kInternal, StatusCode::kInternal,
+       "given"},
       {"another library's", [] { throw std::runtime_error("secret"); }, StatusCode::kInternal,
        StatusCode::kInternal, "given"},
   };
