@@ -197,7 +197,7 @@ def test_clients_of_triton_go_through(proxy: Proxy) -> None:
     np.testing.assert_array_equal(over_http, over_grpc)
 
 
-SMUGGLED = f"POST /v2/repository/models/{MODEL}/unload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+SMUGGLED = f"POST /v2/repository/models/{MODEL}/unload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 HEAD = "POST /v2/models/nobody/infer HTTP/1.1\r\nHost: x\r\n"
 SMUGGLING = {
     "length and chunks": f"Content-Length: {5 + len(SMUGGLED)}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -219,8 +219,8 @@ def test_no_request_hides_in_another(proxy: Proxy, attempt: str) -> None:
     """What one reader takes for a body and another for a request is refused by one of them, or a body to both."""
     host, port = proxy.http.split(":")
     with socket.create_connection((host, int(port)), timeout=2) as connection:
+        # Both directions stay open: of a caller that has ended one nginx drops the answers that are not there yet.
         connection.sendall((HEAD + SMUGGLING[attempt] + SMUGGLED).encode())
-        connection.shutdown(socket.SHUT_WR)
         answers = received(connection)
         without = [server for server in proxy.servers if not has_model(server)]
         if without and b"HTTP/1.1 200" not in answers:
