@@ -65,7 +65,7 @@ std::vector<Capabilities> AllOperators() {
   };
 }
 
-std::vector<Answered> ChoiceTable() {
+std::vector<ChoiceAnswer> ChoiceTable() {
   for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kChar}) {
     for (const int64_t channels : {kNarrowMlp, kWideMlp}) FastestLinearWay(type, channels);
   }

@@ -23,7 +23,7 @@ struct OperatorRow {
 
 // What was chosen by measurement on this machine's CPU, by question (choice/choice.h): linear
 // layers, which are measured where no other process has, and whatever else was ever asked.
-std::vector<Answered> ChoiceTable();
+std::vector<ChoiceAnswer> ChoiceTable();
 
 // Facts of this build and this machine; no GPU is touched.
 std::vector<OperatorRow> OperatorTable();

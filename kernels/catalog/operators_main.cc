@@ -38,7 +38,7 @@ void PrintTable(const std::vector<OperatorRow>& rows) {
   }
 }
 
-void PrintJson(const std::vector<OperatorRow>& rows, const std::vector<Answered>& choices) {
+void PrintJson(const std::vector<OperatorRow>& rows, const std::vector<ChoiceAnswer>& choices) {
   using Json = nlohmann::ordered_json;
   Json all = {{"operators", Json::array()}, {"choices", Json::array()}};
   for (const OperatorRow& row : rows) {

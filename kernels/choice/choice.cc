@@ -55,7 +55,7 @@ std::optional<std::filesystem::path> FileOfChoices() {
   return cache / "fovea" / "choices.json";
 }
 
-constexpr const char *kForced = "forced", *kAlone = "alone";  // Answered::how
+constexpr const char *kForced = "forced", *kAlone = "alone";  // ChoiceAnswer::how
 
 // What an answer holds for.
 std::string Machine() {
@@ -146,11 +146,11 @@ double SecondsWaited() {
   return nanoseconds * 1e-9;
 }
 
-size_t PlaceOfLeast(std::span<const std::function<void()>> runs, const Asking& asking) {
+size_t PlaceOfLeast(std::span<const std::function<void()>> runs, const ChoiceOptions& options) {
   std::vector<double> least(runs.size(), std::numeric_limits<double>::infinity());
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < runs.size(); ++i) {
-      const double taken = asking.seconds ? asking.seconds(runs[i]) : SecondsByTheClock(runs[i]);
+      const double taken = options.seconds ? options.seconds(runs[i]) : SecondsByTheClock(runs[i]);
       // The least: what else the machine does only adds to it.
       least[i] = std::min(least[i], taken);
     }
@@ -167,7 +167,7 @@ struct Measured {
   bool busy;  // other programs had the processors meanwhile
 };
 
-Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
+Measured Measure(std::span<const Candidate> candidates, const ChoiceOptions& options) {
   const UncountedMemory uncounted;
   // As in a model's passes, memory is there: who needs more of it would be measured with malloc and
   // page faults.
@@ -186,11 +186,11 @@ Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
   for (int i = 0; i < kUncounted; ++i) {
     for (const std::function<void()>& run : runs) run();
   }
-  const auto waited = asking.waited ? asking.waited : SecondsWaited;
+  const auto waited = options.waited ? options.waited : SecondsWaited;
   Measured measured = {};
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const double waited_before = waited();
-    const double taken = SecondsByTheClock([&] { measured.place = PlaceOfLeast(runs, asking); });
+    const double taken = SecondsByTheClock([&] { measured.place = PlaceOfLeast(runs, options); });
     measured.busy = waited() - waited_before > kDisturbing * taken;
     if (!measured.busy) break;
   }
@@ -200,8 +200,8 @@ Measured Measure(std::span<const Candidate> candidates, const Asking& asking) {
 struct State {
   std::mutex measuring;  // locked before `mutex`: who knows an answer does not wait for it
   std::mutex mutex;      // of what follows
-  std::map<std::string, Answered> answers;  // by question and machine
-  std::string text_of_forced;               // which `forced` was read from
+  std::map<std::string, ChoiceAnswer> answers;  // by question and machine
+  std::string text_of_forced;                   // which `forced` was read from
   AnswersByQuestion forced;
 };
 
@@ -235,10 +235,10 @@ std::optional<size_t> PlaceOf(std::string_view name, std::span<const Candidate> 
 }  // namespace
 
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
-               const Asking& asking) {
+               const ChoiceOptions& options) {
   TORCH_INTERNAL_ASSERT(!candidates.empty());
   State& state = TheState();
-  const std::string machine = Machine() + (asking.device.empty() ? "" : ", " + asking.device);
+  const std::string machine = Machine() + (options.device.empty() ? "" : ", " + options.device);
   const std::string key = question + "\n" + machine;
   const auto answered = [&](size_t place, const char* how) {
     const std::lock_guard lock(state.mutex);
@@ -263,7 +263,7 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   if (candidates.size() == 1) {
     // An answer that was measured among several stays: it holds again when they are back.
     const std::lock_guard lock(state.mutex);
-    Answered& told = state.answers[key];
+    ChoiceAnswer& told = state.answers[key];
     const bool measured = !told.how.empty() && told.how != kForced && told.how != kAlone;
     if (!measured) {
       told = {question, std::string(candidates[0].name), kAlone};
@@ -273,10 +273,10 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   if (const auto remembered = Remembered(machine, question)) {
     if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
   }
-  if (!asking.may_measure) return 0;  // not kept: the next that asks may
+  if (!options.may_measure) return 0;  // not kept: the next that asks may
   const std::lock_guard measuring(state.measuring);
   if (const auto place = known()) return *place;  // another thread has measured it meanwhile
-  const Measured measured = Measure(candidates, asking);
+  const Measured measured = Measure(candidates, options);
   if (measured.busy) return answered(measured.place, "measured while busy");
   Remember(machine, question, std::string(candidates[measured.place].name));
   return answered(measured.place, "measured");
@@ -288,16 +288,16 @@ uint32_t ForcedAnswers() {
   return static_cast<uint32_t>(std::hash<std::string_view>()(text)) | 1;
 }
 
-std::vector<Answered> Answers() {
+std::vector<ChoiceAnswer> Answers() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  std::vector<Answered> answers;
+  std::vector<ChoiceAnswer> answers;
   for (const auto& [key, answer] : state.answers) answers.push_back(answer);
   return answers;
 }
 
-std::vector<Answered> KnownAnswers() {
-  std::map<std::string, Answered> known;
+std::vector<ChoiceAnswer> KnownAnswers() {
+  std::map<std::string, ChoiceAnswer> known;
   if (const auto path = FileOfChoices()) {
     const json stored = Stored(*path);
     if (const auto answers = stored.find(Machine());
@@ -309,13 +309,13 @@ std::vector<Answered> KnownAnswers() {
       }
     }
   }
-  for (const Answered& answered : Answers()) known[answered.question] = answered;
+  for (const ChoiceAnswer& answered : Answers()) known[answered.question] = answered;
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   for (const auto& [question, answer] : Forced(state, /*asked=*/"")) {
     known[question] = {question, answer, kForced};
   }
-  std::vector<Answered> all;
+  std::vector<ChoiceAnswer> all;
   for (const auto& [question, answered] : known) all.push_back(answered);
   return all;
 }

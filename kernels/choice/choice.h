@@ -28,8 +28,8 @@ struct Candidate {
   std::function<void()> run;  // what is timed: tenths of a millisecond to some milliseconds
 };
 
-// How a question is asked: as it stands, of the CPU.
-struct Asking {
+// How Fastest finds an answer. Without any, it measures on the CPU.
+struct ChoiceOptions {
   std::string device;  // what an answer holds for besides
   // Seconds that a run takes; by the clock where none is given.
   std::function<double(const std::function<void()>& run)> seconds;
@@ -41,7 +41,7 @@ struct Asking {
 
 // For questions about `device`: an answer holds for a kind of GPU, wherever it is plugged in, and
 // none is measured while a CUDA graph is captured. Runs are timed by the clock.
-Asking AskingAbout(const c10::Device& device);
+ChoiceOptions ChoiceOptionsFor(const c10::Device& device);
 
 // The place in `candidates` of the one that takes least time in turns with the others; the earlier
 // of two that differ by less than 3%. One alone is not measured. Thread-safe: one question is
@@ -49,22 +49,22 @@ Asking AskingAbout(const c10::Device& device);
 // counted (memory/memory_ledger.h). Throws c10::Error where FOVEA_CHOOSE has another answer to this
 // question, or names one that nobody asks (questions.h).
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
-               const Asking& asking = {});
+               const ChoiceOptions& options = {});
 
 // Stands for what FOVEA_CHOOSE forces; 0 where it forces nothing. Callers that cache answers must
 // ask again where it has changed.
 uint32_t ForcedAnswers();
 
 // What a process has been asked so far, in the order of the questions.
-struct Answered {
+struct ChoiceAnswer {
   std::string question;
   std::string answer;
   std::string how;  // "forced", "measured", "measured while busy", "remembered", or "alone"
 };
-std::vector<Answered> Answers();
+std::vector<ChoiceAnswer> Answers();
 
 // The same, what FOVEA_CHOOSE forces, and what other processes have left for this machine's CPU and
 // this number of threads. Throws c10::Error where FOVEA_CHOOSE names a question that nobody asks.
-std::vector<Answered> KnownAnswers();
+std::vector<ChoiceAnswer> KnownAnswers();
 
 }  // namespace fovea::kernels

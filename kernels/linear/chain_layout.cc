@@ -117,7 +117,7 @@ void ChainLayout::PlaceRows() {
     int64_t row_bytes;
   };
   std::vector<Place> places;
-  results_.assign(steps_.size(), 0);
+  result_offsets_.assign(steps_.size(), 0);
   int64_t operand = 0, middle = 0, sums = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const PackedMatrix& matrix = *steps_[i].matrix;
@@ -127,28 +127,28 @@ void ChainLayout::PlaceRows() {
       ++i;
       if (DividesMiddle(i - 1)) sums = std::max(sums, OddLines(steps_[i].matrix->out(), 4) * 4);
     }
-    if (i + 1 < steps_.size()) places.push_back({&results_[i], ResultBytes(i)});
+    if (i + 1 < steps_.size()) places.push_back({&result_offsets_[i], ResultBytes(i)});
   }
-  places.push_back({&operand_, operand});
-  places.push_back({&middle_, middle});
-  places.push_back({&sums_, sums});
+  places.push_back({&operand_offset_, operand});
+  places.push_back({&middle_offset_, middle});
+  places.push_back({&sums_offset_, sums});
   int64_t row_bytes = 0;
   for (const Place& place : places) row_bytes += place.row_bytes;
   const int64_t most = std::min(kMostTileRows, (kChainScratch - ProductsBytes()) / row_bytes);
   tile_rows_ =
       std::min(std::max(kRowsStep, most / kRowsStep * kRowsStep), RoundUp(rows_, kRowsStep));
-  bytes_ = 0;
+  thread_bytes_ = 0;
   for (const Place& place : places) {
-    *place.at = bytes_;
-    bytes_ += RoundUp(tile_rows_ * place.row_bytes, 64);
+    *place.at = thread_bytes_;
+    thread_bytes_ += RoundUp(tile_rows_ * place.row_bytes, 64);
   }
-  products_ = bytes_;
-  bytes_ += ProductsBytes();
+  products_offset_ = thread_bytes_;
+  thread_bytes_ += ProductsBytes();
 }
 
 void ChainLayout::PlaceSharedRows() {
   tile_rows_ = RoundUp(rows_, kRowsStep);
-  results_.assign(steps_.size(), 0);
+  result_offsets_.assign(steps_.size(), 0);
   int64_t operand = 0, sums = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const PackedMatrix& matrix = *steps_[i].matrix;
@@ -157,13 +157,13 @@ void ChainLayout::PlaceSharedRows() {
       sums = std::max(sums, OddLines(matrix.blocks() * PackedMatrix::kBlock, 4) * 4);
     }
     if (i + 1 == steps_.size()) break;
-    results_[i] = shared_bytes_;
+    result_offsets_[i] = shared_bytes_;
     const int64_t row_bytes = IsPair(i) ? MiddleBytes(i) : ResultBytes(i);
     shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
   }
-  sums_ = RoundUp(tile_rows_ * operand, 64);
-  products_ = sums_ + RoundUp(tile_rows_ * sums, 64);
-  bytes_ = products_ + ProductsBytes();
+  sums_offset_ = RoundUp(tile_rows_ * operand, 64);
+  products_offset_ = sums_offset_ + RoundUp(tile_rows_ * sums, 64);
+  thread_bytes_ = products_offset_ + ProductsBytes();
 }
 
 }  // namespace fovea::kernels

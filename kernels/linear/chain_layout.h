@@ -34,14 +34,17 @@ class ChainLayout {
 
   // Bytes: of what threads share, and then of each thread's scratch.
   int64_t shared_bytes() const { return shared_bytes_; }
-  int64_t thread_bytes() const { return bytes_; }
-  // Where parts begin: what the step i leaves for the next, of what is shared where by_columns();
-  // the others of a thread's scratch.
-  int64_t result(size_t i) const { return results_[i]; }
-  int64_t operand() const { return operand_; }
-  int64_t middle() const { return middle_; }  // what a pair's first step leaves; not by_columns()
-  int64_t sums() const { return sums_; }      // fp32, of what is multiplied a part at a time
-  int64_t products() const { return products_; }  // before they become rows; the parts of weights
+  int64_t thread_bytes() const { return thread_bytes_; }
+  // Where parts begin, in bytes: what the step i leaves for the next, of what is shared where
+  // by_columns(); the others of a thread's scratch.
+  int64_t ResultOffset(size_t i) const { return result_offsets_[i]; }
+  int64_t operand_offset() const { return operand_offset_; }
+  // What a pair's first step leaves; not by_columns().
+  int64_t middle_offset() const { return middle_offset_; }
+  // fp32, of what is multiplied a part at a time.
+  int64_t sums_offset() const { return sums_offset_; }
+  // Before they become rows; and the parts of weights.
+  int64_t products_offset() const { return products_offset_; }
 
   // Elements from row to row: of what a step multiplies by this matrix, of rows that the step i
   // leaves, and of what a pair's first step i leaves for its second: rows, integers where
@@ -77,9 +80,9 @@ class ChainLayout {
   bool by_columns_ = false;
   int64_t middle_columns_ = std::numeric_limits<int64_t>::max();
   int64_t tile_rows_ = 0;
-  int64_t shared_bytes_ = 0, bytes_ = 0;
-  std::vector<int64_t> results_;
-  int64_t operand_ = 0, middle_ = 0, sums_ = 0, products_ = 0;
+  int64_t shared_bytes_ = 0, thread_bytes_ = 0;
+  std::vector<int64_t> result_offsets_;
+  int64_t operand_offset_ = 0, middle_offset_ = 0, sums_offset_ = 0, products_offset_ = 0;
 };
 
 }  // namespace fovea::kernels

@@ -119,7 +119,8 @@ class Chain {
       const bool split = kind_ == Products::kBf16Parts && pair;
       Rows to = output_;
       if (i + 1 < steps_.size()) {
-        to = {shared + layout_.result(i), pair ? layout_.MiddleStride(i) : layout_.ResultStride(i)};
+        to = {shared + layout_.ResultOffset(i),
+              pair ? layout_.MiddleStride(i) : layout_.ResultStride(i)};
       }
       if (split) to.plane = RoundUp(rows_, kRowsStep) * to.stride;
       float* const scales = leaves ? ScalesBehind(to.data, rows_, to.stride) : nullptr;
@@ -152,16 +153,16 @@ class Chain {
     for (int64_t k = 0; k < depth; k += kMostDepth) {
       rows::AmxOperand part = AmxOperandOf(operand);
       part.data += k;
-      rows::AccumulateOnAmx(part, *step.matrix, blocks.begin, blocks.end, k,
-                            std::min(kMostDepth, depth - k), rows_,
-                            reinterpret_cast<float*>(scratch + layout_.products()), sums, stride);
+      rows::AccumulateOnAmx(
+          part, *step.matrix, blocks.begin, blocks.end, k, std::min(kMostDepth, depth - k), rows_,
+          reinterpret_cast<float*>(scratch + layout_.products_offset()), sums, stride);
     }
     FinishSums(step, sums, stride, rows_, blocks, residual, to);
   }
 
   // Room for the sums of `count` rows, zero.
   float* ClearedSums(int64_t count, int64_t stride, char* scratch) const {
-    float* const sums = reinterpret_cast<float*>(scratch + layout_.sums());
+    float* const sums = reinterpret_cast<float*>(scratch + layout_.sums_offset());
     std::memset(sums, 0, static_cast<size_t>(RoundUp(count, kRowsStep) * stride * 4));
     return sums;
   }
@@ -184,7 +185,7 @@ class Chain {
     for (size_t i = 0; i < steps_.size(); ++i) {
       const size_t last = layout_.IsPair(i) ? i + 1 : i;
       const Rows to = last + 1 < steps_.size()
-                          ? Rows{scratch + layout_.result(last), layout_.ResultStride(last)}
+                          ? Rows{scratch + layout_.ResultOffset(last), layout_.ResultStride(last)}
                           : At(output_, first);
       if (last > i) {
         RunPair(i, current, first, count, to, scratch);
@@ -209,13 +210,14 @@ class Chain {
     const Operand operand = PrepareOperand(step, from, count, /*whole=*/i > 0, scratch);
     const ConstRows residual = ResidualOf(next, first, scratch);
     if (int8_) {
-      const Operand hidden = RunInt8Middle(i, operand, count, scratch + layout_.middle(), scratch);
+      const Operand hidden =
+          RunInt8Middle(i, operand, count, scratch + layout_.middle_offset(), scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
       return;
     }
     const int64_t columns = layout_.MiddleColumns(i);
     // The middle as the second layer's operand.
-    Rows middle = {scratch + layout_.middle(), layout_.MiddleStride(i)};
+    Rows middle = {scratch + layout_.middle_offset(), layout_.MiddleStride(i)};
     if (kind_ == Products::kBf16Parts) middle.plane = RoundUp(count, kRowsStep) * middle.stride;
     const Operand hidden = {middle.data, middle.stride, middle.plane, true};
     if (!layout_.DividesMiddle(i)) {
@@ -232,10 +234,10 @@ class Chain {
       shifted.data = static_cast<char*>(middle.data) -
                      block * PackedMatrix::kBlock * (middle.plane != 0 ? 2 : element_);
       Multiply(step, operand, count, part, {}, shifted, scratch);
-      rows::AccumulateOnAmx(AmxOperandOf(hidden), *next.matrix, 0, next.matrix->blocks(),
-                            block * PackedMatrix::kBlock,
-                            (part.end - part.begin) * PackedMatrix::kBlock, count,
-                            reinterpret_cast<float*>(scratch + layout_.products()), sums, stride);
+      rows::AccumulateOnAmx(
+          AmxOperandOf(hidden), *next.matrix, 0, next.matrix->blocks(),
+          block * PackedMatrix::kBlock, (part.end - part.begin) * PackedMatrix::kBlock, count,
+          reinterpret_cast<float*>(scratch + layout_.products_offset()), sums, stride);
     }
     FinishSums(next, sums, stride, count, AllOf(*next.matrix), residual, to);
   }
@@ -249,7 +251,7 @@ class Chain {
       case Residual::kInput:
         return At(input_, first);
       case Residual::kFirst:
-        return {results + layout_.result(0), layout_.ResultStride(0)};
+        return {results + layout_.ResultOffset(0), layout_.ResultStride(0)};
     }
     return {};
   }
@@ -296,7 +298,7 @@ class Chain {
     const PackedMatrix& matrix = *step.matrix;
     const int64_t in = matrix.in(), stride = layout_.OperandStride(matrix);
     const int64_t height = RoundUp(count, kRowsStep);
-    char* const operand = scratch + layout_.operand();
+    char* const operand = scratch + layout_.operand_offset();
     if (int8_) {
       const rows::Int8Rows to = {reinterpret_cast<int8_t*>(operand), stride,
                                  ScalesBehind(operand, count, stride)};
@@ -309,7 +311,7 @@ class Chain {
       const int64_t plane = height * stride;
       if (step.norm != nullptr) {
         // A few rows at a time, where the weights' parts will lie.
-        const Rows normalised = {scratch + layout_.products(), OddLines(in, 4)};
+        const Rows normalised = {scratch + layout_.products_offset(), OddLines(in, 4)};
         for (int64_t r = 0; r < count; r += kRowsStep) {
           const int64_t some = std::min(kRowsStep, count - r);
           rows::Normalise(/*bf16=*/false, At(from, r), some, in, *step.norm, normalised);
@@ -375,7 +377,7 @@ class Chain {
       MultiplyInt8(step, operand, count, blocks, residual, to, scratch, next);
       return;
     }
-    float* const products = reinterpret_cast<float*>(scratch + layout_.products());
+    float* const products = reinterpret_cast<float*>(scratch + layout_.products_offset());
     if (amx_) {
       rows::BlockTerms terms = TermsOf(step, 0, residual);
       terms.count = count;
@@ -401,7 +403,7 @@ class Chain {
   void MultiplyInt8(const LinearStep& step, const Operand& operand, int64_t count,
                     const Blocks& blocks, const ConstRows& residual, const Rows& to, char* scratch,
                     const LinearStep* next) const {
-    auto* const products = reinterpret_cast<int32_t*>(scratch + layout_.products());
+    auto* const products = reinterpret_cast<int32_t*>(scratch + layout_.products_offset());
     const rows::ConstInt8Rows rows = {static_cast<const int8_t*>(operand.data), operand.stride,
                                       operand.scales};
     const float* const inverse = next != nullptr ? next->matrix->inverse_input_scales() : nullptr;

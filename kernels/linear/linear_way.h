@@ -13,9 +13,9 @@ namespace fovea::kernels {
 enum class LinearWay {
   kAten,          // at::linear
   kOneDnn,        // onednn_linear.h, one layer after the other
-  kTiles,         // linear_chain.h, in the layers' own type
+  kTiles,         // linear_chain.h: a tile of rows through all layers, in the layers' own type
   kTilesInParts,  // the same, fp32 products in parts (Products::kBf16Parts)
-  kVectors,       // the same, 8-bit products by vectors instead of AMX's tiles (cpu_int8.h)
+  kVectors,       // as kTiles, 8-bit products by vectors where AMX could (cpu_int8.h)
 };
 
 // Channels of the MLPs that are measured, DeiT-T's and DeiT-B's: the narrower a layer, the more
@@ -40,7 +40,7 @@ c10::ScalarType RowsOfInt8();
 // Of matrices for linear_chain.h; none for the other ways.
 std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type);
 
-// Whether they are packed for AMX's tiles.
+// Whether they are packed for AMX.
 bool PacksForAmx(LinearWay way, Products products);
 
 }  // namespace fovea::kernels

@@ -84,16 +84,16 @@ TEST_P(ChainLayoutTest, PartsOfATileDoNotOverlapAndFitL2) {
           ++i;
         }
         if (i + 1 < steps.size()) {
-          parts.push_back({layout.result(i), height * steps[i].matrix->out() * element});
+          parts.push_back({layout.ResultOffset(i), height * steps[i].matrix->out() * element});
         }
       }
-      parts.push_back({layout.operand(), of_operand});
-      if (of_middle > 0) parts.push_back({layout.middle(), of_middle});
-      if (of_sums > 0) parts.push_back({layout.sums(), of_sums});
+      parts.push_back({layout.operand_offset(), of_operand});
+      if (of_middle > 0) parts.push_back({layout.middle_offset(), of_middle});
+      if (of_sums > 0) parts.push_back({layout.sums_offset(), of_sums});
       const int64_t products = GetParam().tiled
                                    ? 2 * simd::kSide * simd::kSide
                                    : std::min(height, kProductRows) * PackedMatrix::kBlock;
-      parts.push_back({layout.products(), products * 4});
+      parts.push_back({layout.products_offset(), products * 4});
       parts.push_back({layout.thread_bytes(), 0});
       std::ranges::sort(parts);
       for (size_t i = 0; i + 1 < parts.size(); ++i) {

@@ -27,7 +27,7 @@
 #include "kernels/attention/key_only_layer/path.h"
 #include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/shared/cpu_windows.h"
-#include "kernels/choice/asked_once.h"
+#include "kernels/choice/cached_answer.h"
 #include "kernels/choice/questions.h"
 #include "kernels/linear/linear_way.h"
 #include "kernels/linear/onednn_linear.h"
@@ -70,12 +70,12 @@ class ChoiceTest : public testing::Test {
   }
 
   // Other tests may run beside this one.
-  static Asking Undisturbed() {
+  static ChoiceOptions Undisturbed() {
     return {.waited = [] { return 0.0; }};
   }
 
   std::string HowAnswered() const {
-    for (const Answered& answered : Answers()) {
+    for (const ChoiceAnswer& answered : Answers()) {
       if (answered.question == question_) return answered.answer + " " + answered.how;
     }
     return "not asked";
@@ -101,7 +101,7 @@ TEST_F(ChoiceTest, TheFastestIsMeasuredOnceAndKept) {
 
 TEST_F(ChoiceTest, WhatABusyMachineAnswersIsNotKeptForOtherProcesses) {
   double waited = 0;
-  const Asking disturbed = {.waited = [&] { return waited += 10; }};
+  const ChoiceOptions disturbed = {.waited = [&] { return waited += 10; }};
   const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
   EXPECT_EQ(Fastest(question_, candidates, disturbed), 1);
   EXPECT_EQ(HowAnswered(), "fast measured while busy");
@@ -113,7 +113,7 @@ TEST_F(ChoiceTest, WhatABusyMachineAnswersIsNotKeptForOtherProcesses) {
 
 TEST_F(ChoiceTest, ADisturbedMeasurementIsMadeAgain) {
   int asked = 0;  // twice for each measurement; the first is disturbed
-  const Asking once = {.waited = [&] { return asked++ == 0 ? 0.0 : 10.0; }};
+  const ChoiceOptions once = {.waited = [&] { return asked++ == 0 ? 0.0 : 10.0; }};
   EXPECT_EQ(Fastest(question_, Taking({{"slow", 2}, {"fast", 1}}), once), 1);
   EXPECT_EQ(asked, 4);
   EXPECT_EQ(HowAnswered(), "fast measured");
@@ -158,7 +158,7 @@ TEST_F(ChoiceTest, WhatOtherProcessesHaveAskedIsKnown) {
                    "\"key_only_layer_fp16_n4_c2\": 3,\"question_of_old\": \"slow\"");
   std::ofstream(file_) << text;
   const auto how = [](const std::string& question) {
-    for (const Answered& known : KnownAnswers()) {
+    for (const ChoiceAnswer& known : KnownAnswers()) {
       if (known.question == question) return known.answer + " " + known.how;
     }
     return std::string("not known");
@@ -216,7 +216,7 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
   std::string choices;
   std::set<std::string> asked;
   const auto take_answers = [&] {
-    for (const Answered& answered : Answers()) {
+    for (const ChoiceAnswer& answered : Answers()) {
       const bool ours = std::ranges::any_of(
           std::array{"linear_", "dense_", "knn_", "conv_static_key_", "window_", "key_only_"},
           [&](const char* beginning) { return answered.question.starts_with(beginning); });
@@ -270,6 +270,8 @@ TEST_F(ChoiceTest, EveryFamilyOfQuestionsIsKnown) {
 TEST_F(ChoiceTest, OneAloneIsNotMeasured) {
   EXPECT_EQ(Fastest(question_, Taking({{"only", 1}})), 0);
   EXPECT_EQ(HowAnswered(), "only alone");
+  EXPECT_EQ(Fastest(question_, Taking({{"other", 1}})), 0);
+  EXPECT_EQ(HowAnswered(), "other alone");
   EXPECT_EQ(runs_, 0);
 }
 
@@ -388,7 +390,7 @@ TEST_F(ChoiceTest, TwoThatAskAtOnceMeasureOnce) {
   const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
   EXPECT_EQ(Fastest(question_ + "Alone", candidates, Undisturbed()), 1);
   const int runs = std::exchange(runs_, 0);
-  AskedOnce asked;
+  CachedAnswer asked;
   std::atomic<int> asks = 0;
   std::vector<std::jthread> threads;
   for (int i = 0; i < 2; ++i) {
@@ -408,7 +410,7 @@ TEST_F(ChoiceTest, TwoThatAskAtOnceMeasureOnce) {
 }
 
 TEST_F(ChoiceTest, AKeptAnswerIsAskedAnewWhereAnotherIsForced) {
-  AskedOnce asked;
+  CachedAnswer asked;
   int asks = 0;
   const auto answer = [&] {
     return asked.Answer([&] {

@@ -223,8 +223,8 @@ TEST(KeyOnlyPathTest, AnAnswerIsKept) {
   const KeyOnlyLayerShape shape = ShapeOf(31, 24, /*prepared=*/false);
   const KeyOnlyPath path = FastestKeyOnlyPath(shape);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(FastestKeyOnlyPath(shape), path);
-  const std::vector<Answered> answers = Answers();
-  const auto answer = std::ranges::find(answers, KeyOnlyQuestion(shape), &Answered::question);
+  const std::vector<ChoiceAnswer> answers = Answers();
+  const auto answer = std::ranges::find(answers, KeyOnlyQuestion(shape), &ChoiceAnswer::question);
   ASSERT_NE(answer, answers.end());
   EXPECT_EQ(answer->answer, NameOfPath(path));
 }

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
+#include "tests/model_zoo/called_operators.h"
 
 namespace fovea::models {
 namespace {
@@ -132,6 +136,24 @@ TEST(PointwiseConv2dTest, IsALinearLayerOverTheMapsPlaces) {
         EXPECT_TRUE(at::equal(plan->forward(seen), out));
       }
     }
+  }
+}
+
+// at::conv2d gives the same, in up to twice the time.
+TEST(PointwiseConv2dTest, CallsNoConvolution) {
+  const at::NoGradGuard no_grad;
+  const auto convolutions = [](const Conv2d& conv, c10::ScalarType type) {
+    const at::Tensor map = Map(64, 9).to(type);
+    const std::multiset<std::string> called = CalledOperators([&] { conv.forward(map); });
+    EXPECT_FALSE(called.empty());
+    return std::ranges::count_if(
+        called, [](const std::string& name) { return name.find("conv") != std::string::npos; });
+  };
+  for (const c10::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto conv = Make(Conv2dOptions::Square(64, 96, 1, 2));
+    EXPECT_GT(convolutions(*conv, at::kFloat), 0) << "trainable";
+    conv->Prepare({.dtype = type});
+    EXPECT_EQ(convolutions(*conv, type), 0) << type;
   }
 }
 

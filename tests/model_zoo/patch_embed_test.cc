@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "tests/model_zoo/called_operators.h"
+
 namespace fovea::models {
 namespace {
 
@@ -60,6 +62,22 @@ TEST_F(PatchEmbedTest, TokensAreProductsOfThePublishedPatches) {
       for (const at::Tensor& map : maps) Check(embed, weight, bias, map, type);
     }
   }
+}
+
+// Tokens are the same where short rows are cut out and cast in one copy, which takes several times
+// as long.
+TEST(PatchEmbedCopiesTest, ShortRowsAreCastBeforeTheyAreCut) {
+  const at::NoGradGuard no_grad;
+  const auto copies = [](int64_t patch, c10::ScalarType type) {
+    PatchEmbed embed(patch, kChannels);
+    embed.Prepare({.dtype = type});
+    const at::Tensor pixels = at::rand({1, 3, 2 * patch, 2 * patch});
+    return CalledOperators([&] { embed.forward(pixels); }).count("aten::copy_");
+  };
+  for (const int64_t patch : {4, 8}) {
+    EXPECT_EQ(copies(patch, at::kBFloat16), copies(patch, at::kFloat) + 1) << patch;
+  }
+  EXPECT_EQ(copies(16, at::kBFloat16), copies(16, at::kFloat));
 }
 
 }  // namespace

@@ -94,9 +94,9 @@ at::Tensor DenseAttentionCuda(const DenseAttentionInputs& in, const at::Tensor& 
   if (ways.size() == 1 || ForcedImplementation()) return ways.front().run();
   std::vector<Candidate> candidates;
   for (const Way& way : ways) candidates.push_back({way.name, [&way] { way.run(); }});
-  Asking asking = AskingAbout(in.query.device());
-  asking.seconds = SecondsOnTheDevice;
-  return ways[Fastest(QuestionOf(in), candidates, asking)].run();
+  ChoiceOptions options = ChoiceOptionsFor(in.query.device());
+  options.seconds = SecondsOnTheDevice;
+  return ways[Fastest(QuestionOf(in), candidates, options)].run();
 }
 
 }  // namespace fovea::kernels

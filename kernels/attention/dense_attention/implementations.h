@@ -26,7 +26,7 @@ at::Tensor DenseAttentionReference(const DenseAttentionInputs& in);
 
 // The faster one for tensors of this type and so many keys (kernels/choice, the questions
 // "dense_attention_fp32_n64", "_n256", "_n1024" and those of bf16: "panels" or "tiles"). Each is
-// asked once (kernels/choice/asked_once.h).
+// asked once (kernels/choice/cached_answer.h).
 AttentionWay FastestDenseAttentionWay(c10::ScalarType type, int64_t keys);
 
 // fp32 and bf16 on a processor with AVX2. Bias in fp32.

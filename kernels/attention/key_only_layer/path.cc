@@ -93,13 +93,13 @@ KeyOnlyPath FastestKeyOnlyPath(const KeyOnlyLayerShape& shape) {
                             KeyOnlyLayerFast(*inputs, path);
                           }});
   }
-  Asking asking = AskingAbout(shape.device);
+  ChoiceOptions options = ChoiceOptionsFor(shape.device);
   if (!shape.device.is_cpu()) {
-    asking.seconds = [&](const std::function<void()>& run) {
+    options.seconds = [&](const std::function<void()>& run) {
       return SecondsUntilRead(run, inputs->x);
     };
   }
-  return kPaths[Fastest(KeyOnlyQuestion(shape), candidates, asking)];
+  return kPaths[Fastest(KeyOnlyQuestion(shape), candidates, options)];
 }
 
 }  // namespace fovea::kernels

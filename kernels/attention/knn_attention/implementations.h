@@ -41,7 +41,7 @@ at::Tensor KnnAttentionReference(const KnnAttentionInputs& in);
 
 // The faster one for tensors of this type and so many keys (kernels/choice, the questions
 // "knn_attention_fp32_n256", "_n1024" and those of bf16: "panels" or "tiles"). Each is asked once
-// (kernels/choice/asked_once.h).
+// (kernels/choice/cached_answer.h).
 AttentionWay FastestKnnAttentionWay(c10::ScalarType type, int64_t keys);
 
 // fp32 and bf16 on a processor with AVX2. Bias in fp32.

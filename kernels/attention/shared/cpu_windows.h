@@ -89,7 +89,7 @@ struct WindowsScratch {
 // The faster one for tensors of this type and windows of so many tokens, of `dim` channels a head
 // (kernels/choice, the questions "window_attention_fp32_n64", "_n256" and those of bf16: "panels"
 // or "tiles"); panels for what tiles do not take, and in fp32 for up to 16 channels. Each is asked
-// once (kernels/choice/asked_once.h).
+// once (kernels/choice/cached_answer.h).
 AttentionWay FastestWindowsWay(c10::ScalarType type, int64_t tokens, int64_t dim);
 
 // Heads [first_head, first_head + heads) of the maps. `bias`: BiasFor of that way. The tensors must

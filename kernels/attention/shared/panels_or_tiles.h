@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "kernels/attention/shared/attention_way.h"
-#include "kernels/choice/asked_once.h"
+#include "kernels/choice/cached_answer.h"
 #include "kernels/choice/choice.h"
 #include "kernels/simd/gemm.h"
 

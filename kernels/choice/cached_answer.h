@@ -16,7 +16,7 @@
 namespace fovea::kernels {
 
 // One question's answer. Thread-safe.
-class AskedOnce {
+class CachedAnswer {
  public:
   // What ask() answers. It is called once, and again where it threw or what FOVEA_CHOOSE forces has
   // changed since.
@@ -50,7 +50,8 @@ class QuestionsBySize {
   constexpr QuestionsBySize(std::string_view prefix, const std::array<int64_t, kSizes>& sizes)
       : prefix_(prefix), sizes_(sizes) {}
 
-  // What ask(question, its size) has answered for fp32 or bf16 calls of so many tokens (AskedOnce).
+  // What ask(question, its size) has answered for fp32 or bf16 calls of so many tokens
+  // (CachedAnswer).
   template <class Ask>
   size_t Answer(c10::ScalarType type, int64_t tokens, const Ask& ask) {
     size_t i = 0;
@@ -64,7 +65,7 @@ class QuestionsBySize {
  private:
   const std::string_view prefix_;
   const std::array<int64_t, kSizes> sizes_;
-  std::array<AskedOnce, kSizes> of_fp32_, of_bf16_;
+  std::array<CachedAnswer, kSizes> of_fp32_, of_bf16_;
 };
 
 }  // namespace fovea::kernels

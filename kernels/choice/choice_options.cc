@@ -7,17 +7,17 @@
 
 namespace fovea::kernels {
 
-Asking AskingAbout(const c10::Device& device) {
+ChoiceOptions ChoiceOptionsFor(const c10::Device& device) {
   if (device.is_cpu()) return {};
-  Asking asking = {.device = device.str(), .may_measure = !device.is_cuda()};
+  ChoiceOptions options = {.device = device.str(), .may_measure = !device.is_cuda()};
 #ifdef FOVEA_KERNELS_CUDA
   if (device.is_cuda()) {
-    asking.device = at::cuda::getDeviceProperties(device.index())->name;
-    asking.may_measure =
+    options.device = at::cuda::getDeviceProperties(device.index())->name;
+    options.may_measure =
         c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
   }
 #endif
-  return asking;
+  return options;
 }
 
 }  // namespace fovea::kernels

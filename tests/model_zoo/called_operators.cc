@@ -1,0 +1,30 @@
+#include "tests/model_zoo/called_operators.h"
+
+#include <ATen/record_function.h>
+
+#include <memory>
+
+namespace fovea::models {
+namespace {
+
+thread_local std::multiset<std::string>* called = nullptr;
+
+std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction& function) {
+  called->emplace(function.name());
+  return nullptr;
+}
+
+}  // namespace
+
+std::multiset<std::string> CalledOperators(const std::function<void()>& work) {
+  std::multiset<std::string> names;
+  called = &names;
+  const at::CallbackHandle callback = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(Enter).scopes({at::RecordScope::FUNCTION}));
+  work();
+  at::removeCallback(callback);
+  called = nullptr;
+  return names;
+}
+
+}  // namespace fovea::models
