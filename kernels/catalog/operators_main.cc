@@ -49,8 +49,8 @@ void PrintJson(const std::vector<OperatorRow>& rows, const std::vector<ChoiceAns
                                 {"instructions", row.instructions},
                                 {"note", row.note}});
   }
-  for (const auto& [question, answer, how] : choices) {
-    all["choices"].push_back({{"question", question}, {"answer", answer}, {"how", how}});
+  for (const auto& [question, answer, source] : choices) {
+    all["choices"].push_back({{"question", question}, {"answer", answer}, {"how", TextOf(source)}});
   }
   std::cout << all.dump(2) << '\n';
 }
@@ -79,8 +79,8 @@ int main(int argc, char** argv) {
     }
     fovea::kernels::PrintTable(rows);
     std::printf("\n");
-    for (const auto& [question, answer, how] : choices) {
-      std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(), how.c_str());
+    for (const auto& [question, answer, source] : choices) {
+      std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(), TextOf(source).data());
     }
   } catch (const c10::Error& error) {  // of FOVEA_CHOOSE
     std::fprintf(stderr, "fovea-kernels: %s\n", error.what_without_backtrace());

@@ -22,7 +22,7 @@ class CachedAnswer {
   // changed since.
   template <class Ask>
   size_t Answer(const Ask& ask) {
-    const uint32_t forced = ForcedAnswers();
+    const uint32_t forced = HashOfForced();
     if (const uint64_t kept = kept_; IsFor(forced, kept)) return PlaceIn(kept);
     const std::lock_guard lock(mutex_);
     if (const uint64_t kept = kept_; IsFor(forced, kept)) return PlaceIn(kept);

@@ -29,8 +29,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kUncounted = 4, kRounds = 9;
-constexpr double kNoticeable = 0.03;
+constexpr int kWarmUpRounds = 4, kRounds = 9;
+constexpr double kMinGain = 0.03;
 // A measurement is made again while others disturb it, this often at most: while threads wait for
 // processors longer than this share of its time. An idle machine stays under a hundredth, one other
 // program on each of them makes a half.
@@ -54,8 +54,6 @@ std::optional<std::filesystem::path> FileOfChoices() {
   }
   return cache / "fovea" / "choices.json";
 }
-
-constexpr const char *kForced = "forced", *kAlone = "alone";  // ChoiceAnswer::how
 
 // What an answer holds for.
 std::string Machine() {
@@ -157,7 +155,7 @@ size_t PlaceOfLeast(std::span<const std::function<void()>> runs, const ChoiceOpt
   }
   size_t fastest = 0;
   for (size_t i = 1; i < least.size(); ++i) {
-    if (least[i] < least[fastest] * (1 - kNoticeable)) fastest = i;
+    if (least[i] < least[fastest] * (1 - kMinGain)) fastest = i;
   }
   return fastest;
 }
@@ -183,7 +181,7 @@ Measured Measure(std::span<const Candidate> candidates, const ChoiceOptions& opt
   }
   // The first makes what it needs and is no pass like the others; then one is recorded anew, and
   // pages come with the next.
-  for (int i = 0; i < kUncounted; ++i) {
+  for (int i = 0; i < kWarmUpRounds; ++i) {
     for (const std::function<void()>& run : runs) run();
   }
   const auto waited = options.waited ? options.waited : SecondsWaited;
@@ -240,49 +238,68 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   State& state = TheState();
   const std::string machine = Machine() + (options.device.empty() ? "" : ", " + options.device);
   const std::string key = question + "\n" + machine;
-  const auto answered = [&](size_t place, const char* how) {
+  const auto answered = [&](size_t place, AnswerSource source) {
     const std::lock_guard lock(state.mutex);
-    state.answers[key] = {question, std::string(candidates[place].name), how};
+    state.answers[key] = {question, std::string(candidates[place].name), source};
     return place;
   };
   if (const auto forced = ForcedTo(state, question)) {
     const auto place = PlaceOf(*forced, candidates);
     TORCH_CHECK(place.has_value(), "FOVEA_CHOOSE: ", question, " cannot be \"", *forced,
                 "\" on this machine");
-    return answered(*place, kForced);
+    return answered(*place, AnswerSource::kForced);
   }
   const auto known = [&]() -> std::optional<size_t> {
     const std::lock_guard lock(state.mutex);
     const auto answer = state.answers.find(key);
-    if (answer == state.answers.end() || answer->second.how == kForced) return std::nullopt;
+    if (answer == state.answers.end() || answer->second.source == AnswerSource::kForced)
+      return std::nullopt;
     // There may be others now: instruction sets come and go (simd/isa.h).
-    if (answer->second.how == kAlone && candidates.size() > 1) return std::nullopt;
+    if (answer->second.source == AnswerSource::kAlone && candidates.size() > 1) {
+      return std::nullopt;
+    }
     return PlaceOf(answer->second.answer, candidates);
   };
   if (const auto place = known()) return *place;
   if (candidates.size() == 1) {
     // An answer that was measured among several stays: it holds again when they are back.
     const std::lock_guard lock(state.mutex);
-    ChoiceAnswer& told = state.answers[key];
-    const bool measured = !told.how.empty() && told.how != kForced && told.how != kAlone;
-    if (!measured) {
-      told = {question, std::string(candidates[0].name), kAlone};
-    }
+    const ChoiceAnswer alone = {question, std::string(candidates[0].name), AnswerSource::kAlone};
+    const auto [told, is_new] = state.answers.try_emplace(key, alone);
+    const AnswerSource source = told->second.source;
+    if (source == AnswerSource::kForced || source == AnswerSource::kAlone) told->second = alone;
     return 0;
   }
   if (const auto remembered = Remembered(machine, question)) {
-    if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
+    if (const auto place = PlaceOf(*remembered, candidates))
+      return answered(*place, AnswerSource::kRemembered);
   }
   if (!options.may_measure) return 0;  // not kept: the next that asks may
   const std::lock_guard measuring(state.measuring);
   if (const auto place = known()) return *place;  // another thread has measured it meanwhile
   const Measured measured = Measure(candidates, options);
-  if (measured.busy) return answered(measured.place, "measured while busy");
+  if (measured.busy) return answered(measured.place, AnswerSource::kMeasuredWhileBusy);
   Remember(machine, question, std::string(candidates[measured.place].name));
-  return answered(measured.place, "measured");
+  return answered(measured.place, AnswerSource::kMeasured);
 }
 
-uint32_t ForcedAnswers() {
+std::string_view TextOf(AnswerSource source) {
+  switch (source) {
+    case AnswerSource::kForced:
+      return "forced";
+    case AnswerSource::kMeasured:
+      return "measured";
+    case AnswerSource::kMeasuredWhileBusy:
+      return "measured while busy";
+    case AnswerSource::kRemembered:
+      return "remembered";
+    case AnswerSource::kAlone:
+      return "alone";
+  }
+  TORCH_INTERNAL_ASSERT(false, "no such source");
+}
+
+uint32_t HashOfForced() {
   const std::string_view text = TextOfForced();
   if (text.empty()) return 0;
   return static_cast<uint32_t>(std::hash<std::string_view>()(text)) | 1;
@@ -305,7 +322,7 @@ std::vector<ChoiceAnswer> KnownAnswers() {
       for (const auto& [question, answer] : answers->items()) {
         // Another version may have asked others.
         if (!answer.is_string() || !IsQuestion(question)) continue;
-        known[question] = {question, answer.get<std::string>(), "remembered"};
+        known[question] = {question, answer.get<std::string>(), AnswerSource::kRemembered};
       }
     }
   }
@@ -313,7 +330,7 @@ std::vector<ChoiceAnswer> KnownAnswers() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   for (const auto& [question, answer] : Forced(state, /*asked=*/"")) {
-    known[question] = {question, answer, kForced};
+    known[question] = {question, answer, AnswerSource::kForced};
   }
   std::vector<ChoiceAnswer> all;
   for (const auto& [question, answered] : known) all.push_back(answered);

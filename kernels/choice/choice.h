@@ -28,9 +28,9 @@ struct Candidate {
   std::function<void()> run;  // what is timed: tenths of a millisecond to some milliseconds
 };
 
-// How Fastest finds an answer. Without any, it measures on the CPU.
+// How Fastest finds an answer. By default it measures on the CPU, by the clock.
 struct ChoiceOptions {
-  std::string device;  // what an answer holds for besides
+  std::string device;  // what an answer holds for besides the machine; none: the CPU
   // Seconds that a run takes; by the clock where none is given.
   std::function<double(const std::function<void()>& run)> seconds;
   bool may_measure = true;  // if not, the first candidate is the answer where none is known
@@ -40,7 +40,8 @@ struct ChoiceOptions {
 };
 
 // For questions about `device`: an answer holds for a kind of GPU, wherever it is plugged in, and
-// none is measured while a CUDA graph is captured. Runs are timed by the clock.
+// none is measured while a CUDA graph is captured. `seconds` is the caller's to set where runs do
+// not wait for the device.
 ChoiceOptions ChoiceOptionsFor(const c10::Device& device);
 
 // The place in `candidates` of the one that takes least time in turns with the others; the earlier
@@ -51,16 +52,20 @@ ChoiceOptions ChoiceOptionsFor(const c10::Device& device);
 size_t Fastest(const std::string& question, std::span<const Candidate> candidates,
                const ChoiceOptions& options = {});
 
-// Stands for what FOVEA_CHOOSE forces; 0 where it forces nothing. Callers that cache answers must
+// A hash of what FOVEA_CHOOSE forces; 0 where it forces nothing. Callers that cache answers must
 // ask again where it has changed.
-uint32_t ForcedAnswers();
+uint32_t HashOfForced();
 
-// What a process has been asked so far, in the order of the questions.
+enum class AnswerSource { kForced, kMeasured, kMeasuredWhileBusy, kRemembered, kAlone };
+// "forced", "measured", "measured while busy", "remembered", "alone".
+std::string_view TextOf(AnswerSource source);
+
 struct ChoiceAnswer {
   std::string question;
   std::string answer;
-  std::string how;  // "forced", "measured", "measured while busy", "remembered", or "alone"
+  AnswerSource source;
 };
+// What a process has been asked so far, in the order of the questions.
 std::vector<ChoiceAnswer> Answers();
 
 // The same, what FOVEA_CHOOSE forces, and what other processes have left for this machine's CPU and

@@ -12,9 +12,9 @@ using simd::OddLines;
 using simd::RoundUp;
 
 constexpr int64_t kMostTileRows = 256;
-// Tiles of fewer rows than this have their wide middle computed in parts of so many columns.
+// Tiles of fewer rows than this have their wide hidden layer computed so many columns at a time.
 constexpr int64_t kFewRows = 160;
-constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
+constexpr int64_t kHiddenColumns = 8 * PackedMatrix::kBlock;
 // Weights that are larger are fetched anew by each thread for each tile.
 constexpr int64_t kCachedBytes = 1 << 20;
 // Of so many rows it takes longer to fetch such weights than to multiply by them.
@@ -26,8 +26,8 @@ constexpr int64_t kScaleBytes = 4;  // of a row of integers
 ChainLayout::ChainLayout(std::span<const LinearStep> steps, bool bf16, int64_t rows,
                          int64_t threads)
     : steps_(steps),
-      kind_(steps.front().matrix->products()),
-      int8_(kind_ == Products::kInt8),
+      products_(steps.front().matrix->products()),
+      int8_(products_ == Products::kInt8),
       amx_(steps.front().matrix->packed_for_amx()),
       element_(bf16 ? 2 : 4),
       rows_(rows) {
@@ -41,7 +41,7 @@ ChainLayout::ChainLayout(std::span<const LinearStep> steps, bool bf16, int64_t r
   }
   PlaceRows();
   if (amx_ && !int8_ && tile_rows_ < std::min(kFewRows, RoundUp(rows, kRowsStep))) {
-    middle_columns_ = kMiddleColumns;
+    hidden_columns_ = kHiddenColumns;
     PlaceRows();
   }
 }
@@ -56,21 +56,21 @@ bool ChainLayout::LeavesInt8(size_t i) const {
   return int8_ && IsPair(i) && steps_[i + 1].matrix->inverse_input_scales() != nullptr;
 }
 
-int64_t ChainLayout::MiddleColumns(size_t i) const {
-  return std::min(middle_columns_, steps_[i].matrix->out());
+int64_t ChainLayout::HiddenColumns(size_t i) const {
+  return std::min(hidden_columns_, steps_[i].matrix->out());
 }
 
 bool ChainLayout::IsDeep(const PackedMatrix& matrix) const {
-  return kind_ == Products::kBf16Parts && matrix.depth() > kMostDepth;
+  return products_ == Products::kBf16x3 && matrix.depth() > kMostDepth;
 }
 
 int64_t ChainLayout::OperandStride(const PackedMatrix& matrix) const {
   if (int8_) return OddLines(matrix.depth(), 1);
-  return OddLines(matrix.depth(), kind_ == Products::kFp32 ? 4 : 2);
+  return OddLines(matrix.depth(), products_ == Products::kFp32 ? 4 : 2);
 }
 
 int64_t ChainLayout::OperandBytes(const PackedMatrix& matrix) const {
-  if (kind_ == Products::kBf16Parts) return OperandStride(matrix) * 6;  // three parts
+  if (products_ == Products::kBf16x3) return OperandStride(matrix) * 6;  // three parts
   if (int8_) return OperandStride(matrix) + kScaleBytes;
   return OperandStride(matrix) * element_;
 }
@@ -81,15 +81,15 @@ int64_t ChainLayout::ResultStride(size_t i) const {
 
 int64_t ChainLayout::ResultBytes(size_t i) const { return ResultStride(i) * element_; }
 
-int64_t ChainLayout::MiddleStride(size_t i) const {
-  if (LeavesInt8(i)) return OddLines(MiddleColumns(i), 1);
-  return OddLines(MiddleColumns(i), kind_ == Products::kBf16Parts ? 2 : element_);
+int64_t ChainLayout::HiddenStride(size_t i) const {
+  if (LeavesInt8(i)) return OddLines(HiddenColumns(i), 1);
+  return OddLines(HiddenColumns(i), products_ == Products::kBf16x3 ? 2 : element_);
 }
 
-int64_t ChainLayout::MiddleBytes(size_t i) const {
-  if (LeavesInt8(i)) return MiddleStride(i) + kScaleBytes;
-  if (int8_) return MiddleStride(i) * element_ + kScaleBytes;
-  return MiddleStride(i) * (kind_ == Products::kBf16Parts ? 6 : element_);
+int64_t ChainLayout::HiddenBytes(size_t i) const {
+  if (LeavesInt8(i)) return HiddenStride(i) + kScaleBytes;
+  if (int8_) return HiddenStride(i) * element_ + kScaleBytes;
+  return HiddenStride(i) * (products_ == Products::kBf16x3 ? 6 : element_);
 }
 
 // Of what is multiplied before it becomes rows, and of what lies there before.
@@ -103,12 +103,12 @@ int64_t ChainLayout::ProductsBytes() const {
     depth = std::max(depth, deep ? kMostDepth : matrix.depth());
     normalised = std::max(normalised, kRowsStep * OddLines(matrix.in(), 4) * 4);
     if (by_columns_ || !IsPair(i)) continue;
-    // The second of a pair, of which a part of the depth may be multiplied at a time.
-    depth = std::max(depth, DividesMiddle(i) ? MiddleColumns(i) : steps_[i + 1].matrix->depth());
+    // The second of a pair, which may be multiplied some of the depth at a time.
+    depth = std::max(depth, DividesHidden(i) ? HiddenColumns(i) : steps_[i + 1].matrix->depth());
     ++i;
   }
-  const int64_t bytes = rows::AmxScratch(kind_, depth) * 4;
-  return kind_ == Products::kBf16Parts ? std::max(bytes, normalised) : bytes;
+  const int64_t bytes = rows::AmxScratch(products_, depth) * 4;
+  return products_ == Products::kBf16x3 ? std::max(bytes, normalised) : bytes;
 }
 
 void ChainLayout::PlaceRows() {
@@ -118,19 +118,19 @@ void ChainLayout::PlaceRows() {
   };
   std::vector<Place> places;
   result_offsets_.assign(steps_.size(), 0);
-  int64_t operand = 0, middle = 0, sums = 0;
+  int64_t operand = 0, hidden = 0, sums = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const PackedMatrix& matrix = *steps_[i].matrix;
     operand = std::max(operand, OperandBytes(matrix));
     if (IsPair(i)) {
-      middle = std::max(middle, MiddleBytes(i));
+      hidden = std::max(hidden, HiddenBytes(i));
       ++i;
-      if (DividesMiddle(i - 1)) sums = std::max(sums, OddLines(steps_[i].matrix->out(), 4) * 4);
+      if (DividesHidden(i - 1)) sums = std::max(sums, OddLines(steps_[i].matrix->out(), 4) * 4);
     }
     if (i + 1 < steps_.size()) places.push_back({&result_offsets_[i], ResultBytes(i)});
   }
   places.push_back({&operand_offset_, operand});
-  places.push_back({&middle_offset_, middle});
+  places.push_back({&hidden_offset_, hidden});
   places.push_back({&sums_offset_, sums});
   int64_t row_bytes = 0;
   for (const Place& place : places) row_bytes += place.row_bytes;
@@ -158,7 +158,7 @@ void ChainLayout::PlaceSharedRows() {
     }
     if (i + 1 == steps_.size()) break;
     result_offsets_[i] = shared_bytes_;
-    const int64_t row_bytes = IsPair(i) ? MiddleBytes(i) : ResultBytes(i);
+    const int64_t row_bytes = IsPair(i) ? HiddenBytes(i) : ResultBytes(i);
     shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
   }
   sums_offset_ = RoundUp(tile_rows_ * operand, 64);

@@ -1,5 +1,5 @@
-// Where what a chain (linear_chain.h) needs lies in its memory, and which of its ways it goes: of
-// its steps' shapes alone.
+// Where what a chain (linear_chain.h) needs lies in its memory, and whether threads divide its rows
+// or its columns: from its steps' shapes alone.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -18,7 +18,7 @@ inline constexpr int64_t kRowsStep = simd::kRegister;
 // L1.
 inline constexpr int64_t kProductRows = 128;
 // Layers that are deeper are multiplied some of the depth at a time where threads share columns and
-// multiply in parts: those of 32 columns, twice, and the rows' would leave L2.
+// multiply bf16x3: the parts of 32 columns, twice, and the rows' would leave L2.
 inline constexpr int64_t kMostDepth = 1024;
 
 // Immutable. Does not outlive the steps.
@@ -35,31 +35,32 @@ class ChainLayout {
   // Bytes: of what threads share, and then of each thread's scratch.
   int64_t shared_bytes() const { return shared_bytes_; }
   int64_t thread_bytes() const { return thread_bytes_; }
-  // Where parts begin, in bytes: what the step i leaves for the next, of what is shared where
-  // by_columns(); the others of a thread's scratch.
+  // Bytes from the beginning of a thread's scratch to its regions, but of what the step i leaves
+  // for the next where by_columns(): then from the beginning of what is shared.
   int64_t ResultOffset(size_t i) const { return result_offsets_[i]; }
   int64_t operand_offset() const { return operand_offset_; }
-  // What a pair's first step leaves; not by_columns().
-  int64_t middle_offset() const { return middle_offset_; }
-  // fp32, of what is multiplied a part at a time.
+  // What a pair's first step leaves, the hidden layer; not by_columns().
+  int64_t hidden_offset() const { return hidden_offset_; }
+  // fp32, of what is multiplied some of the depth at a time.
   int64_t sums_offset() const { return sums_offset_; }
-  // Before they become rows; and the parts of weights.
+  // Sums before bias and activation; with Products::kBf16x3 also the weights' three bf16 parts.
   int64_t products_offset() const { return products_offset_; }
 
   // Elements from row to row: of what a step multiplies by this matrix, of rows that the step i
   // leaves, and of what a pair's first step i leaves for its second: rows, integers where
-  // LeavesInt8(), or one of three planes of bf16 where products are in parts.
+  // LeavesInt8(), or one of three planes of bf16 parts (Products::kBf16x3).
   int64_t OperandStride(const PackedMatrix& matrix) const;
   int64_t ResultStride(size_t i) const;
-  int64_t MiddleStride(size_t i) const;
+  int64_t HiddenStride(size_t i) const;
 
-  // Whether the steps i and i + 1 have nothing but an activation between them.
+  // Whether the steps i and i + 1 have nothing but an activation between them, and what lies
+  // between is whole blocks of columns, so that the second reads it where it is.
   bool IsPair(size_t i) const;
   // Whether the step i leaves the integers that step i + 1 multiplies.
   bool LeavesInt8(size_t i) const;
   // Of a pair's first step i, the columns that are computed at a time; whether those are not all.
-  int64_t MiddleColumns(size_t i) const;
-  bool DividesMiddle(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
+  int64_t HiddenColumns(size_t i) const;
+  bool DividesHidden(size_t i) const { return HiddenColumns(i) < steps_[i].matrix->out(); }
   // Whether a step's products are summed up some of the depth at a time, by columns.
   bool IsDeep(const PackedMatrix& matrix) const;
 
@@ -70,19 +71,19 @@ class ChainLayout {
   // Of a row.
   int64_t OperandBytes(const PackedMatrix& matrix) const;
   int64_t ResultBytes(size_t i) const;
-  int64_t MiddleBytes(size_t i) const;
+  int64_t HiddenBytes(size_t i) const;
 
   const std::span<const LinearStep> steps_;
-  const Products kind_;
+  const Products products_;
   const bool int8_, amx_;
   const int64_t element_;  // bytes, of rows as they come and go
   const int64_t rows_;
   bool by_columns_ = false;
-  int64_t middle_columns_ = std::numeric_limits<int64_t>::max();
+  int64_t hidden_columns_ = std::numeric_limits<int64_t>::max();
   int64_t tile_rows_ = 0;
   int64_t shared_bytes_ = 0, thread_bytes_ = 0;
   std::vector<int64_t> result_offsets_;
-  int64_t operand_offset_ = 0, middle_offset_ = 0, sums_offset_ = 0, products_offset_ = 0;
+  int64_t operand_offset_ = 0, hidden_offset_ = 0, sums_offset_ = 0, products_offset_ = 0;
 };
 
 }  // namespace fovea::kernels

@@ -8,7 +8,7 @@
 
 namespace fovea::kernels::rows {
 
-// rows [count, depth] in bf16 (of Products::kBf16Parts three parts, `plane` elements apart),
+// rows [count, depth] in bf16 (of Products::kBf16x3 three parts, `plane` elements apart),
 // readable up to the next multiple of 16 rows; strides in elements.
 struct AmxOperand {
   const uint16_t* data;
@@ -19,11 +19,10 @@ struct AmxOperand {
 // Elements from part to part of a panel's columns.
 inline constexpr int64_t AmxPlane(int64_t depth) { return simd::Plane(simd::kSide * depth); }
 
-// Room for the products of two tiles of 32 x 32 and, with Products::kBf16Parts, for the parts of
+// Room for the products of two tiles of 32 x 32 and, with Products::kBf16x3, for the parts of
 // twice 32 columns of `depth` weights; in floats.
 inline constexpr int64_t AmxScratch(Products products, int64_t depth) {
-  return 2 * simd::kSide * simd::kSide +
-         (products == Products::kBf16Parts ? 3 * AmxPlane(depth) : 0);
+  return 2 * simd::kSide * simd::kSide + (products == Products::kBf16x3 ? 3 * AmxPlane(depth) : 0);
 }
 
 // Of blocks [begin, end) of the matrix: to = activation(operand * matrix + bias) + residual_scale *

@@ -3,9 +3,9 @@
 // is there.
 //   Of few rows and large weights every thread would fetch all weights to use them a few times.
 // Then all threads take one step after the other, each with some of the columns.
-//   Two layers with nothing but an activation between them, as in an MLP, are wide in the middle.
-//   Where that would leave room for few rows, the middle is computed some columns at a time, whose
-//   products with the second layer's weights are summed in fp32.
+//   Of two layers with nothing but an activation between them, as in an MLP, the first is wide.
+//   Where that would leave room for few rows, what it gives (the hidden layer) is computed some
+//   columns at a time, whose products with the second layer's weights are summed in fp32.
 #include "kernels/linear/linear_chain.h"
 
 #include <ATen/Functions.h>
@@ -46,7 +46,7 @@ Blocks AllOf(const PackedMatrix& matrix) { return {0, matrix.blocks()}; }
 struct Operand {
   const void* data;
   int64_t stride;                 // elements
-  int64_t plane;                  // from part to part
+  int64_t plane;                  // from part to part, of Products::kBf16x3
   bool whole;                     // whether they are readable up to a multiple of kRowsStep
   const float* scales = nullptr;  // of 8-bit rows
 };
@@ -112,22 +112,22 @@ class Chain {
   template <class WithScratch>
   void RunByColumns(char* shared, const WithScratch& with_scratch) const {
     ConstRows current = input_;
-    Operand middle = {};  // in parts, of a pair's first step
+    Operand hidden = {};  // a pair's first step's, in bf16 parts or s8
     for (size_t i = 0; i < steps_.size(); ++i) {
       const LinearStep& step = steps_[i];
       const bool pair = layout_.IsPair(i), leaves = layout_.LeavesInt8(i);
-      const bool split = kind_ == Products::kBf16Parts && pair;
+      const bool split = kind_ == Products::kBf16x3 && pair;
       Rows to = output_;
       if (i + 1 < steps_.size()) {
         to = {shared + layout_.ResultOffset(i),
-              pair ? layout_.MiddleStride(i) : layout_.ResultStride(i)};
+              pair ? layout_.HiddenStride(i) : layout_.ResultStride(i)};
       }
       if (split) to.plane = RoundUp(rows_, kRowsStep) * to.stride;
       float* const scales = leaves ? ScalesBehind(to.data, rows_, to.stride) : nullptr;
       at::parallel_for(0, step.matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
         with_scratch([&](char* scratch) {
-          const Operand operand = middle.data != nullptr
-                                      ? middle
+          const Operand operand = hidden.data != nullptr
+                                      ? hidden
                                       : PrepareOperand(step, current, rows_, i > 0, scratch);
           const ConstRows residual = ResidualOf(step, 0, shared);
           if (!split && layout_.IsDeep(*step.matrix)) {
@@ -139,7 +139,7 @@ class Chain {
                    leaves ? &steps_[i + 1] : nullptr);
         });
       });
-      middle = split || leaves ? Operand{to.data, to.stride, to.plane, true, scales} : Operand{};
+      hidden = split || leaves ? Operand{to.data, to.stride, to.plane, true, scales} : Operand{};
       current = {to.data, to.stride};
     }
   }
@@ -151,11 +151,11 @@ class Chain {
     const int64_t stride = OddLines((blocks.end - blocks.begin) * PackedMatrix::kBlock, 4);
     float* const sums = ClearedSums(rows_, stride, scratch);
     for (int64_t k = 0; k < depth; k += kMostDepth) {
-      rows::AmxOperand part = AmxOperandOf(operand);
-      part.data += k;
+      rows::AmxOperand rows_from = AmxOperandOf(operand);
+      rows_from.data += k;
       rows::AccumulateOnAmx(
-          part, *step.matrix, blocks.begin, blocks.end, k, std::min(kMostDepth, depth - k), rows_,
-          reinterpret_cast<float*>(scratch + layout_.products_offset()), sums, stride);
+          rows_from, *step.matrix, blocks.begin, blocks.end, k, std::min(kMostDepth, depth - k),
+          rows_, reinterpret_cast<float*>(scratch + layout_.products_offset()), sums, stride);
     }
     FinishSums(step, sums, stride, rows_, blocks, residual, to);
   }
@@ -211,17 +211,18 @@ class Chain {
     const ConstRows residual = ResidualOf(next, first, scratch);
     if (int8_) {
       const Operand hidden =
-          RunInt8Middle(i, operand, count, scratch + layout_.middle_offset(), scratch);
+          RunInt8Hidden(i, operand, count, scratch + layout_.hidden_offset(), scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
       return;
     }
-    const int64_t columns = layout_.MiddleColumns(i);
-    // The middle as the second layer's operand.
-    Rows middle = {scratch + layout_.middle_offset(), layout_.MiddleStride(i)};
-    if (kind_ == Products::kBf16Parts) middle.plane = RoundUp(count, kRowsStep) * middle.stride;
-    const Operand hidden = {middle.data, middle.stride, middle.plane, true};
-    if (!layout_.DividesMiddle(i)) {
-      Multiply(step, operand, count, AllOf(*step.matrix), {}, middle, scratch);
+    const int64_t columns = layout_.HiddenColumns(i);
+    // The hidden layer's rows, the second one's operand.
+    Rows rows_of_hidden = {scratch + layout_.hidden_offset(), layout_.HiddenStride(i)};
+    if (kind_ == Products::kBf16x3)
+      rows_of_hidden.plane = RoundUp(count, kRowsStep) * rows_of_hidden.stride;
+    const Operand hidden = {rows_of_hidden.data, rows_of_hidden.stride, rows_of_hidden.plane, true};
+    if (!layout_.DividesHidden(i)) {
+      Multiply(step, operand, count, AllOf(*step.matrix), {}, rows_of_hidden, scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
       return;
     }
@@ -229,14 +230,14 @@ class Chain {
     const int64_t stride = OddLines(next.matrix->out(), 4);
     float* const sums = ClearedSums(count, stride, scratch);
     for (int64_t block = 0; block < step.matrix->blocks(); block += blocks) {
-      const Blocks part = {block, std::min(block + blocks, step.matrix->blocks())};
-      Rows shifted = middle;  // where column 0 would be
-      shifted.data = static_cast<char*>(middle.data) -
-                     block * PackedMatrix::kBlock * (middle.plane != 0 ? 2 : element_);
-      Multiply(step, operand, count, part, {}, shifted, scratch);
+      const Blocks some = {block, std::min(block + blocks, step.matrix->blocks())};
+      Rows shifted = rows_of_hidden;  // where column 0 would be
+      shifted.data = static_cast<char*>(rows_of_hidden.data) -
+                     block * PackedMatrix::kBlock * (rows_of_hidden.plane != 0 ? 2 : element_);
+      Multiply(step, operand, count, some, {}, shifted, scratch);
       rows::AccumulateOnAmx(
           AmxOperandOf(hidden), *next.matrix, 0, next.matrix->blocks(),
-          block * PackedMatrix::kBlock, (part.end - part.begin) * PackedMatrix::kBlock, count,
+          block * PackedMatrix::kBlock, (some.end - some.begin) * PackedMatrix::kBlock, count,
           reinterpret_cast<float*>(scratch + layout_.products_offset()), sums, stride);
     }
     FinishSums(next, sums, stride, count, AllOf(*next.matrix), residual, to);
@@ -256,16 +257,16 @@ class Chain {
     return {};
   }
 
-  // A pair's first step in 8 bits: its result as the operand of the second, at `middle`.
-  Operand RunInt8Middle(size_t i, const Operand& operand, int64_t count, char* middle,
+  // A pair's first step in 8 bits: its result as the operand of the second, at `memory`.
+  Operand RunInt8Hidden(size_t i, const Operand& operand, int64_t count, char* memory,
                         char* scratch) const {
     const LinearStep &step = steps_[i], &next = steps_[i + 1];
     const int64_t out = step.matrix->out(), height = RoundUp(count, kRowsStep);
     const bool leaves = layout_.LeavesInt8(i);
-    const Rows to = {middle, layout_.MiddleStride(i)};
+    const Rows to = {memory, layout_.HiddenStride(i)};
     const int64_t stride = leaves ? to.stride : to.stride * element_;
-    const rows::Int8Rows hidden = {reinterpret_cast<int8_t*>(middle), stride,
-                                   ScalesBehind(middle, height, stride)};
+    const rows::Int8Rows hidden = {reinterpret_cast<int8_t*>(memory), stride,
+                                   ScalesBehind(memory, height, stride)};
     Multiply(step, operand, count, AllOf(*step.matrix), {}, to, scratch, leaves ? &next : nullptr);
     if (leaves) {
       MarkRows(operand, count, hidden.scales);
@@ -273,8 +274,8 @@ class Chain {
       // In place: a row's integers are fewer bytes than what they are made of.
       rows::Quantise(bf16_, {to.data, to.stride}, count, out, nullptr, nullptr, hidden);
     }
-    Pad(middle, 1, stride, stride, count, height);
-    return {middle, stride, 0, true, hidden.scales};
+    Pad(memory, 1, stride, stride, count, height);
+    return {memory, stride, 0, true, hidden.scales};
   }
 
   // Where the scales of `count` rows of integers lie.
@@ -291,8 +292,8 @@ class Chain {
   }
 
   // The rows that a step multiplies: as they are where they can be, else normalised, or split into
-  // parts, and up to whole registers; what is added is zero. `whole`: `from` can be read up
-  // to a multiple of kRowsStep, as what a step has left can.
+  // three bf16 parts, and up to whole registers; what is added is zero. `whole`: `from` can be read
+  // up to a multiple of kRowsStep, as what a step has left can.
   Operand PrepareOperand(const LinearStep& step, const ConstRows& from, int64_t count, bool whole,
                          char* scratch) const {
     const PackedMatrix& matrix = *step.matrix;
@@ -306,7 +307,7 @@ class Chain {
       Pad(operand, 1, in, stride, count, height);
       return {operand, stride, 0, true, to.scales};
     }
-    if (kind_ == Products::kBf16Parts) {
+    if (kind_ == Products::kBf16x3) {
       auto* const parts = reinterpret_cast<uint16_t*>(operand);
       const int64_t plane = height * stride;
       if (step.norm != nullptr) {

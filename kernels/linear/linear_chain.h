@@ -41,7 +41,7 @@ inline constexpr int64_t kChainScratch = simd::kL2Scratch;
 // input [..., in of the first step], on the CPU and contiguous -> [..., out of the last step] of
 // the same type; residual, where a step asks for it, of that step's shape and the same type. That
 // type follows from the matrices' products:
-//   kFp32, kBf16Parts    FP32
+//   kFp32, kBf16x3      FP32
 //   kBf16                BF16
 //   kInt8 on AMX         BF16
 //   kInt8 by vectors     BF16 (with AVX-512 only where simd::HasBf16Instructions()) or FP32

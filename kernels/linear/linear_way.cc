@@ -24,7 +24,7 @@ class Mlp {
         // A picture's tokens; of the narrow one two pictures', or it would be over too soon to
         // time.
         input_(TypicalNumbers({channels == kWideMlp ? 197 : 2 * 197, channels},
-                              type == at::kChar ? RowsOfInt8() : type)),
+                              type == at::kChar ? Int8RowType() : type)),
         norm_weight_(at::ones({channels})),
         norm_bias_(at::zeros({channels})) {
     const int64_t hidden = 4 * channels;
@@ -65,7 +65,7 @@ class Mlp {
 std::vector<LinearWay> WaysOf(c10::ScalarType type) {
   std::vector<LinearWay> ways;
   if (OneDnnLinear::Supports(type)) ways.push_back(LinearWay::kOneDnn);
-  for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesInParts, LinearWay::kVectors}) {
+  for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesBf16x3, LinearWay::kVectors}) {
     const auto products = ProductsOf(way, type);
     if (!products || !HasProducts(*products)) continue;
     if (type == at::kChar && way == LinearWay::kTiles && !PacksForAmx(way, *products)) continue;
@@ -84,8 +84,8 @@ std::string_view NameOf(LinearWay way) {
       return "onednn";
     case LinearWay::kTiles:
       return "tiles";
-    case LinearWay::kTilesInParts:
-      return "tiles_in_parts";
+    case LinearWay::kTilesBf16x3:
+      return "tiles_bf16x3";
     case LinearWay::kVectors:
       return "vectors";
   }
@@ -99,7 +99,7 @@ std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type) {
   }
   const bool bf16 = type == at::kBFloat16;
   if (way == LinearWay::kTiles) return bf16 ? Products::kBf16 : Products::kFp32;
-  if (way == LinearWay::kTilesInParts && !bf16) return Products::kBf16Parts;
+  if (way == LinearWay::kTilesBf16x3 && !bf16) return Products::kBf16x3;
   return std::nullopt;
 }
 
@@ -107,10 +107,10 @@ bool PacksForAmx(LinearWay way, Products products) {
   return way != LinearWay::kVectors && HasAmxTilesFor(products);
 }
 
-c10::ScalarType RowsOfInt8() { return simd::HasBf16Gemm() ? at::kBFloat16 : at::kFloat; }
+c10::ScalarType Int8RowType() { return simd::HasBf16Gemm() ? at::kBFloat16 : at::kFloat; }
 
 LinearWay FastestLinearWay(c10::ScalarType type, int64_t channels) {
-  const bool wide = channels > kMostNarrow;
+  const bool wide = channels > kMaxNarrow;
   const std::vector<LinearWay> ways = WaysOf(type);
   if (ways.empty()) return LinearWay::kAten;
   // Made when one is measured: most processes never do.

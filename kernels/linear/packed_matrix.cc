@@ -63,7 +63,7 @@ bool HasProducts(Products products) {
       return simd::HasFp32Gemm();
     case Products::kBf16:
       return simd::HasBf16Gemm();
-    case Products::kBf16Parts:
+    case Products::kBf16x3:
       return HasAmxTilesFor(products);
     case Products::kInt8:
       return simd::CurrentIsa() != simd::Isa::kNone;

@@ -10,10 +10,10 @@ namespace fovea::kernels {
 
 // How rows are multiplied by a matrix.
 enum class Products {
-  kFp32,       // fp32 by fp32
-  kBf16,       // bf16 by bf16, summed in fp32
-  kBf16Parts,  // fp32 as the sum of three bf16, six products of which are taken: as exact as fp32
-  kInt8,       // s8 by s8, summed in s32 (cpu_int8.h), between rows of bf16 or of fp32
+  kFp32,    // fp32 by fp32
+  kBf16,    // bf16 by bf16, summed in fp32
+  kBf16x3,  // fp32 as the sum of three bf16, six products of which are taken: as exact as fp32
+  kInt8,    // s8 by s8, summed in s32 (cpu_int8.h), between rows of bf16 or of fp32
 };
 
 // Whether such products run on this machine at all (simd/gemm.h).
@@ -52,7 +52,7 @@ class PackedMatrix {
   // fp32 or, with kBf16, bf16. For oneDNN [depth, columns], bf16 with pairs of rows interleaved,
   // [depth / 2, columns, 2]; packed_for_amx(), one panel after the other, as registers of AMX,
   // [depth / 32, columns / 16, 16, 16, 2], or [depth / 32, columns / 16, 32, 16] of fp32. The parts
-  // of kBf16Parts are made where they are needed: three of two bytes are more to fetch than four
+  // of kBf16x3 are made where they are needed: three of two bytes are more to fetch than four
   // bytes.
   //   kInt8: fours of rows, [depth / 4, columns, 4], or panels of registers [depth / 64, columns /
   // 16, 16, 16, 4]; flips_sign(): with 128 added, as VNNI wants one side.

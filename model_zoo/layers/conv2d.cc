@@ -18,7 +18,7 @@ bool RunsWinograd(const Conv2dOptions& options) {
          options.groups == 1 && kernels::Winograd3x3Takes(options.in, options.out, height, width);
 }
 
-// Whether each place of the output is a linear function of one place of the map.
+// Whether such a layer is a linear one over the channels of each position, without more.
 bool IsPointwise(const Conv2dOptions& options) {
   constexpr std::array<int64_t, 2> kNone = {0, 0}, kOne = {1, 1};
   return options.kernel == kOne && options.padding == kNone && options.groups == 1;
@@ -66,10 +66,10 @@ at::Tensor Conv2d::forward(const at::Tensor& map) const {
                                 .slice(3, 0, std::nullopt, options_.stride[1]);
     return pointwise_->forward(read.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
   }
-  if (packed_.defined() &&
+  if (winograd_weight_.defined() &&
       kernels::Winograd3x3Takes(options_.in, options_.out, map.size(2), map.size(3))) {
-    return kernels::Winograd3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
-                                options_.out);
+    return kernels::Winograd3x3(
+        map, winograd_weight_, bias_.defined() ? std::optional(bias_) : std::nullopt, options_.out);
   }
   // Of a map narrower than the stride, oneDNN's gradient of a bfloat16 weight reads memory that
   // nothing has written (torch 2.11; tests/model_zoo/conv2d_layer_test.cc shows it). The columns
@@ -98,7 +98,7 @@ void Conv2d::Fold(const at::Tensor& scale, const at::Tensor& shift) {
 void Conv2d::Prepare(const Placement& placement) {
   if (placement.device.is_cpu() && IsPointwise(options_)) {
     auto linear = std::make_shared<Linear>(weight_, bias_);
-    linear->KeepPrecision();
+    linear->KeepPrecision();  // as all convolutions (model_zoo/README.md)
     linear->Prepare(placement);
     pointwise_ = std::move(linear);
     weight_.reset();
@@ -110,22 +110,22 @@ void Conv2d::Prepare(const Placement& placement) {
   if (placement.device.is_cpu()) {
     weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
     if (placement.dtype == at::kFloat && RunsWinograd(options_)) {
-      packed_ = kernels::PackWinograd3x3(weight_);
+      winograd_weight_ = kernels::PackWinograd3x3(weight_);
     }
   }
 }
 
 int64_t Conv2d::OwnBytes() const {
   if (pointwise_) return shared() ? 0 : pointwise_->WeightBytes();
-  const bool packed = packed_.defined() && !shared();
-  return Layer::OwnBytes() + (packed ? static_cast<int64_t>(packed_.nbytes()) : 0);
+  const bool packed = winograd_weight_.defined() && !shared();
+  return Layer::OwnBytes() + (packed ? static_cast<int64_t>(winograd_weight_.nbytes()) : 0);
 }
 
 void Conv2d::ShareWeights(const Layer& loaded) {
   const auto& other = dynamic_cast<const Conv2d&>(loaded);
   weight_ = other.weight_;
   bias_ = other.bias_;
-  packed_ = other.packed_;
+  winograd_weight_ = other.winograd_weight_;
   pointwise_ = other.pointwise_;
   ShareState(loaded);
 }

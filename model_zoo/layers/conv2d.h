@@ -39,8 +39,9 @@ class Conv2d final : public Layer {
 
   // [N, in, height, width] -> [N, out, ...]. Once prepared for the CPU, channels-last: what oneDNN
   // is fastest in, and what tokens seen as a map are. Elsewhere in the memory layout of the input.
-  // Prepared for the CPU, kernels of 1x1 are linear layers over the places of the map, large maps
-  // in FP32 go to kernels/vision/winograd3x3, and all others to oneDNN.
+  // Prepared for the CPU, kernels of 1x1 without padding and groups are linear layers over the
+  // channels of each position, large maps in FP32 go to kernels/vision/winograd3x3, and all others
+  // to oneDNN.
   at::Tensor forward(const at::Tensor& map) const;
 
   // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before
@@ -54,10 +55,10 @@ class Conv2d final : public Layer {
   int64_t OwnBytes() const override;
 
   const Conv2dOptions options_;
-  at::Tensor weight_;  // undefined where pointwise_ has it, as bias_ then is
-  at::Tensor bias_;    // undefined without one
-  at::Tensor packed_;  // the weight for kernels/vision/winograd3x3; undefined where none goes there
-  std::shared_ptr<const Linear> pointwise_;  // what a prepared 1x1 is on the CPU; null elsewhere
+  at::Tensor weight_;           // undefined where pointwise_ has it, as bias_ then is
+  at::Tensor bias_;             // undefined without one
+  at::Tensor winograd_weight_;  // for kernels/vision/winograd3x3; undefined where none goes there
+  std::shared_ptr<const Linear> pointwise_;  // what IsPointwise runs as, once prepared for the CPU
 };
 
 }  // namespace fovea::models

@@ -17,7 +17,7 @@ at::Tensor RunStep(const kernels::LinearStep& step, const at::Tensor& input,
 
 }  // namespace
 
-c10::ScalarType Int8Activations() { return kernels::RowsOfInt8(); }
+c10::ScalarType Int8ActivationType() { return kernels::Int8RowType(); }
 
 Linear::Linear(int64_t in, int64_t out, bool bias) : Linear({out, in}, bias) {}
 
@@ -34,25 +34,25 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias)
 }
 
 at::Tensor Linear::forward(const at::Tensor& input) const {
-  if (matrix_) return RunStep({.matrix = matrix_.get()}, input);
+  if (packed_matrix_) return RunStep({.matrix = packed_matrix_.get()}, input);
   if (see_) see_(input);
-  return packed_ ? packed_->Apply(input) : at::linear(input, weight_.flatten(1), bias_);
+  return onednn_ ? onednn_->Apply(input) : at::linear(input, weight_.flatten(1), bias_);
 }
 
 at::Tensor Linear::ForwardGelu(const at::Tensor& input) const {
-  if (matrix_) {
-    return RunStep({.matrix = matrix_.get(), .activation = kernels::rows::Activation::kGelu},
+  if (packed_matrix_) {
+    return RunStep({.matrix = packed_matrix_.get(), .activation = kernels::rows::Activation::kGelu},
                    input);
   }
-  return packed_ ? packed_->ApplyGelu(input) : at::gelu(forward(input));
+  return onednn_ ? onednn_->ApplyGelu(input) : at::gelu(forward(input));
 }
 
 at::Tensor Linear::ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const {
-  if (matrix_) {
-    return RunStep({.matrix = matrix_.get(), .residual = kernels::Residual::kGiven}, input,
+  if (packed_matrix_) {
+    return RunStep({.matrix = packed_matrix_.get(), .residual = kernels::Residual::kGiven}, input,
                    residual.contiguous());
   }
-  return packed_ ? packed_->ApplyAdd(input, residual) : residual + forward(input);
+  return onednn_ ? onednn_->ApplyAdd(input, residual) : residual + forward(input);
 }
 
 void Linear::FoldInput(const at::Tensor& scale, const at::Tensor& shift) {
@@ -94,11 +94,11 @@ void Linear::Prepare(const Placement& placement) {
   TORCH_CHECK_VALUE(!int8 || way != kernels::LinearWay::kAten,
                     "linear layers in INT8 need a processor with AVX2");
   if (const auto products = kernels::ProductsOf(way, type)) {
-    matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products,
-                                                      kernels::PacksForAmx(way, *products),
-                                                      int8 ? input_scales_ : at::Tensor());
+    packed_matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products,
+                                                             kernels::PacksForAmx(way, *products),
+                                                             int8 ? input_scales_ : at::Tensor());
   } else if (way == kernels::LinearWay::kOneDnn) {
-    packed_.emplace(weight, bias, placement.dtype);
+    onednn_.emplace(weight, bias, placement.dtype);
   } else {
     return Layer::Prepare(placement);
   }
@@ -113,15 +113,15 @@ void Linear::ShareWeights(const Layer& loaded) {
   const auto& other = dynamic_cast<const Linear&>(loaded);
   weight_ = other.weight_;
   bias_ = other.bias_;
-  matrix_ = other.matrix_;
-  packed_ = other.packed_;
+  packed_matrix_ = other.packed_matrix_;
+  onednn_ = other.onednn_;
   ShareState(loaded);
 }
 
 int64_t Linear::OwnBytes() const {
-  if (!matrix_ && !packed_) return Layer::OwnBytes();
+  if (!packed_matrix_ && !onednn_) return Layer::OwnBytes();
   if (shared()) return 0;
-  return matrix_ ? matrix_->bytes() : packed_->bytes();
+  return packed_matrix_ ? packed_matrix_->bytes() : onednn_->bytes();
 }
 
 }  // namespace fovea::models

@@ -17,7 +17,7 @@
 namespace fovea::models {
 
 // What activations are between linear layers in 8 bits (Placement::int8): BF16 or FP32.
-c10::ScalarType Int8Activations();
+c10::ScalarType Int8ActivationType();
 
 // Parameters `weight` [out, in] and `bias` [out], as torch's Linear.
 class Linear final : public Layer {
@@ -26,7 +26,8 @@ class Linear final : public Layer {
   // For layers that are published as something else, such as a convolution whose stride is its
   // kernel: `weight` has this shape, and all but its first extent are the input's.
   explicit Linear(at::IntArrayRef weight_shape, bool bias = true);
-  // Of another layer's weight, [out, ...], and bias, which may be undefined: to be prepared.
+  // Shares the weight [out, ...] and the bias (undefined: none) of a layer that is published as
+  // something else and, once prepared, runs as this one. Without gradients.
   Linear(const at::Tensor& weight, const at::Tensor& bias);
 
   // input [..., in] -> [..., out].
@@ -60,7 +61,7 @@ class Linear final : public Layer {
   void Watch(SeeInput see) { see_ = std::move(see); }
 
   // The weight as kernels/linear reads it; null where that does not run, or before Prepare.
-  const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
+  const kernels::PackedMatrix* matrix() const { return packed_matrix_.get(); }
 
   // Packs the weight for the fastest way that this machine has on the CPU
   // (kernels/linear/linear_way.h), and gives up the published one; otherwise moves and casts.
@@ -77,8 +78,8 @@ class Linear final : public Layer {
   bool keeps_precision_ = false;
   SeeInput see_;
   // At most one of them.
-  std::shared_ptr<const kernels::PackedMatrix> matrix_;
-  std::optional<kernels::OneDnnLinear> packed_;
+  std::shared_ptr<const kernels::PackedMatrix> packed_matrix_;
+  std::optional<kernels::OneDnnLinear> onednn_;
 };
 
 }  // namespace fovea::models

@@ -46,7 +46,7 @@ const HeadEntry& FindHead(const ModelDescription& description, std::span<const H
 at::ScalarType ActivationType(Precision precision) {
   switch (precision) {
     case Precision::kInt8:
-      return Int8Activations();
+      return Int8ActivationType();
     case Precision::kBf16:
       return at::kBFloat16;
     case Precision::kFp16:

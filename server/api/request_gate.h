@@ -102,27 +102,27 @@ class RequestGate {
     return closed_;
   }
 
-  // Blocks until every request inside is answered, or Limited(until) has come; the number of those
-  // that are not.
+  // Blocks until every request inside is answered, or AnswerDeadline(until) has come; the number of
+  // those that are not.
   int AwaitAnswers(Clock& clock, Nanos until) {
     MutexLock lock(mutex_);
-    while (unanswered_ > 0 && clock.Now() < LimitedLocked(until)) {
-      clock.WaitUntil(changed_, mutex_, LimitedLocked(until));
+    while (unanswered_ > 0 && clock.Now() < AnswerDeadlineLocked(until)) {
+      clock.WaitUntil(changed_, mutex_, AnswerDeadlineLocked(until));
     }
     return unanswered_;
   }
 
-  // AwaitAnswers, under way or to come, ends at `until`.
-  void LimitWait(Nanos until) {
+  // AwaitAnswers, under way or to come, ends at `until` at the latest.
+  void CapAnswerDeadline(Nanos until) {
     MutexLock lock(mutex_);
-    answers_until_ = std::min(answers_until_, until);
+    answer_deadline_ = std::min(answer_deadline_, until);
     changed_.NotifyAll();
   }
 
-  // `until`, or what LimitWait was given where that is sooner.
-  Nanos Limited(Nanos until) const {
+  // When an AwaitAnswers(until) ends: then, or at the cap where that is sooner.
+  Nanos AnswerDeadline(Nanos until) const {
     MutexLock lock(mutex_);
-    return LimitedLocked(until);
+    return AnswerDeadlineLocked(until);
   }
 
   // Blocks until nobody is inside, every answer having left, or `until` has come; the number of
@@ -185,8 +185,8 @@ class RequestGate {
     if (--rests_ == 0) changed_.NotifyAll();
   }
 
-  Nanos LimitedLocked(Nanos until) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return std::min(until, answers_until_);
+  Nanos AnswerDeadlineLocked(Nanos until) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::min(until, answer_deadline_);
   }
 
   void Count(Inside& inside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -199,7 +199,7 @@ class RequestGate {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
   Nanos last_came_ ABSL_GUARDED_BY(mutex_) = INT64_MIN / 2;
-  Nanos answers_until_ ABSL_GUARDED_BY(mutex_) = kNever;
+  Nanos answer_deadline_ ABSL_GUARDED_BY(mutex_) = kNever;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   int rests_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Inside> inside_ ABSL_GUARDED_BY(mutex_);

@@ -266,7 +266,7 @@ int ServerApi::Drain(std::span<Transport* const> transports, Nanos timeout) {
   const int cut_off = gate_.AwaitAnswers(clock_, until);
   // A caller that does not read its answer holds up the others' end for no longer than this.
   Nanos grace_ends =
-      std::min(gate_.Limited(until), clock_.Now() + limits::kUnreadAnswerSeconds * kSecond);
+      std::min(gate_.AnswerDeadline(until), clock_.Now() + limits::kUnreadAnswerSeconds * kSecond);
   if (cut_off > 0) {
     // They are told why they end, and so that they try elsewhere.
     gate_.GiveUp();

@@ -177,9 +177,9 @@ class ServerApi {
   // where `timeout` is 0. Returns the number of requests that were given up before they had an
   // answer: 0 is a clean end. Later calls do nothing and return 0.
   int Drain(std::span<Transport* const> transports, Nanos timeout);
-  // Such a call, under way or to come, waits for requests until `until` at most, and then begins
-  // no wait for callers that do not read their answers.
-  void HurryDrain(Nanos until) { gate_.LimitWait(until); }
+  // Such a call, under way or to come, waits for requests until `until` at most, and begins no wait
+  // for unread answers beyond it; requests that it gives up have limits::kGiveUpSeconds still.
+  void HurryDrain(Nanos until) { gate_.CapAnswerDeadline(until); }
 
   // Who may call.
   Authenticator& authenticator() { return authenticator_; }

@@ -14,30 +14,50 @@
 namespace fovea {
 namespace {
 
-absl::Status OutOfMemory() {
-  return Unavailable("device.out_of_memory", "the device has no memory left for this");
-}
+// As driver_types.h has them, which builds without CUDA lack.
+enum CudaError : int32_t {
+  kInvalidValue = 1,
+  kMemoryAllocation = 2,  // of pinned host memory, too
+  kInvalidConfiguration = 9,
+  kInvalidDeviceFunction = 98,
+  kInvalidKernelImage = 200,
+  kNoKernelImageForDevice = 209,
+  kInvalidPtx = 218,
+  kJitCompilerNotFound = 221,
+  kUnsupportedPtxVersion = 222,
+  kJitCompilationDisabled = 223,
+  kLaunchOutOfResources = 701,
+  kCooperativeLaunchTooLarge = 720,
+  kNotSupported = 801,
+  kInvalidClusterSize = 912,
+};
 
-// CUDA's errors (cudaError_t) after which a device runs other work as before: what was asked of it
-// was refused, and not begun.
-bool LeavesDeviceUsable(int32_t code) {
-  switch (code) {
-    case 1:    // cudaErrorInvalidValue
-    case 9:    // cudaErrorInvalidConfiguration
-    case 98:   // cudaErrorInvalidDeviceFunction
-    case 200:  // cudaErrorInvalidKernelImage
-    case 209:  // cudaErrorNoKernelImageForDevice
-    case 701:  // cudaErrorLaunchOutOfResources
-    case 801:  // cudaErrorNotSupported
+// Whether a device runs other work as before: what was asked of it was refused, and not begun. A
+// capture that fails (900 to 908) is none of these: LibTorch's allocator stays in it.
+bool LeavesDeviceUsable(int32_t error) {
+  switch (error) {
+    case kInvalidValue:
+    case kInvalidConfiguration:
+    case kInvalidDeviceFunction:
+    case kInvalidKernelImage:
+    case kNoKernelImageForDevice:
+    case kInvalidPtx:
+    case kJitCompilerNotFound:
+    case kUnsupportedPtxVersion:
+    case kJitCompilationDisabled:
+    case kLaunchOutOfResources:
+    case kCooperativeLaunchTooLarge:
+    case kNotSupported:
+    case kInvalidClusterSize:
       return true;
     default:
-      return code >= 900 && code <= 908;  // cudaErrorStreamCapture...: a graph's recording
+      return false;
   }
 }
 
-absl::Status OutOfMemory(const c10::Error& error) {
-  Log(LogLevel::kWarning, error.what_without_backtrace());
-  return OutOfMemory();
+absl::Status OutOfMemory(const char* what) {
+  Log(LogLevel::kWarning, absl::StrCat("device.out_of_memory: ", what));
+  return Unavailable("device.out_of_memory", "the device has no memory left for this");
 }
 
 absl::Status Failed(std::string_view reason, const char* what) {
@@ -56,15 +76,15 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
     work();
     return absl::OkStatus();
   } catch (const c10::OutOfMemoryError& error) {
-    return OutOfMemory(error);
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
+    return OutOfMemory(error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    return OutOfMemory(error.what());
   } catch (const c10::AcceleratorError& error) {
-    constexpr int32_t kCudaErrorMemoryAllocation = 2;  // of pinned host memory, too
+    const char* const what = error.what_without_backtrace();
     const int32_t code = error.get_error_code();
-    if (code == kCudaErrorMemoryAllocation) return OutOfMemory(error);
-    if (LeavesDeviceUsable(code)) return Failed(reason, error.what_without_backtrace());
-    Log(LogLevel::kError, absl::StrCat("device.lost: ", error.what_without_backtrace()));
+    if (code == kMemoryAllocation) return OutOfMemory(what);
+    if (LeavesDeviceUsable(code)) return Failed(reason, what);
+    Log(LogLevel::kError, absl::StrCat("device.lost: ", what));
     return DeviceLost();
   } catch (const c10::Error& error) {
     return Failed(reason, error.what_without_backtrace());

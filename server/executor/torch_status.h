@@ -1,4 +1,4 @@
-// LibTorch's exceptions become a status here, and nowhere else.
+// What a model or a device throws, as a status.
 #pragma once
 
 #include <string_view>
@@ -12,18 +12,18 @@ inline constexpr std::string_view kDeviceLost = "device.lost";
 absl::Status DeviceLost();  // UNAVAILABLE
 
 // Runs `work` and returns OK, or the status of what it threw:
-//   UNAVAILABLE (device.out_of_memory) for an allocation that failed, of pinned memory too,
-//   UNAVAILABLE (device.lost) for what an accelerator's driver reports, and which stays until the
-//   device is started anew: all of CUDA's errors but those that refuse what was asked, which are
-//   as everything else,
-//   INTERNAL with `reason` for everything else.
+//   UNAVAILABLE (device.out_of_memory): an allocation failed, of pinned memory too;
+//   UNAVAILABLE (device.lost): an accelerator's error after which the device may not be used until
+//   the process is started anew, as all of CUDA's that torch_status.cc does not list;
+//   INTERNAL with `reason`: everything else, also CUDA's errors that refuse one call and leave the
+//   device as it was.
 // The exception's own text goes to the log, never into the status. When this returns, the exception
 // is gone: what must not happen inside a catch block, like freeing a device's memory, can follow.
 absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work);
 
 // The same for building a model from its description and files, where the fault is the operator's
-// and the model zoo throws words for them: FAILED_PRECONDITION with `reason` and the first line of
-// those words, in place of INTERNAL.
+// and the model zoo throws words for them: for a c10::Error that is none of a device's,
+// FAILED_PRECONDITION with `reason` and the first line of those words.
 absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> work);
 
 }  // namespace fovea

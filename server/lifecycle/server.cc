@@ -57,10 +57,11 @@ constexpr Nanos kHangGrace = 8 * kSecond;
 constexpr Nanos kGiveUpGrace =
     limits::kGiveUpSeconds * kSecond + limits::kMaxQuietWaitMs * kMillisecond;
 
-// A GPU that is lost: its process ends within this time, and requests that need no GPU have a part
-// of it to finish.
-constexpr Nanos kLostGpuExit = 5 * kSecond;
+// A GPU that is lost: requests that need none have this time to finish. The process ends when those
+// that are given up have been told, and answers of a drain under way have been read.
 constexpr Nanos kLostGpuDrain = 2 * kSecond;
+constexpr Nanos kLostGpuExit =
+    kLostGpuDrain + std::max(kGiveUpGrace, limits::kUnreadAnswerSeconds* kSecond);
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;

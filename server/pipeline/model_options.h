@@ -25,13 +25,4 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
 PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            const models::Preprocessing& preprocessing);
 
-// What a model that is arranged so runs on: at least one.
-absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(
-    const LaneArrangement& arrangement, const ServedModel::Environment& environment);
-
-// BatchExecutor::Create, which tells the environment of a GPU that is lost meanwhile.
-absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateExecutor(
-    const BatchExecutorOptions& options, std::unique_ptr<LaneDevice> device,
-    const ServedModel::Environment& environment, const WarmUpProgress& progress);
-
 }  // namespace fovea

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "server/core/log.h"
 #include "server/executor/torch_status.h"
+#include "server/pipeline/create_executor.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"

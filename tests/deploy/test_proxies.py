@@ -218,16 +218,12 @@ SMUGGLING = {
 def test_no_request_hides_in_another(proxy: Proxy, attempt: str) -> None:
     """What one reader takes for a body and another for a request is refused by one of them, or a body to both."""
     host, port = proxy.http.split(":")
-    with socket.create_connection((host, int(port)), timeout=2) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         # Both directions stay open: of a caller that has ended one nginx drops the answers that are not there yet.
         connection.sendall((HEAD + SMUGGLING[attempt] + SMUGGLED).encode())
+        # To the end of the connection, which a refusal is, and the second request asks for.
         answers = received(connection)
         without = [server for server in proxy.servers if not has_model(server)]
-        if without and b"HTTP/1.1 200" not in answers:
-            connection.settimeout(
-                30
-            )  # on a busy machine the unload's answer comes late
-            answers += received(connection)
     # Where both readers see two requests, it is no attack: both are answered to who sent them.
     assert not without or b"HTTP/1.1 200" in answers, answers
     for server in without:  # for the other attempts
@@ -239,9 +235,9 @@ def test_no_request_hides_in_another(proxy: Proxy, attempt: str) -> None:
 
 
 def received(connection: socket.socket) -> bytes:
-    """Until it ends, or nothing comes for as long as it has for it."""
+    """Until the connection ends."""
     answers = b""
-    with contextlib.suppress(TimeoutError, ConnectionResetError):
+    with contextlib.suppress(ConnectionResetError):
         while more := connection.recv(65536):
             answers += more
     return answers

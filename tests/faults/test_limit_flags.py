@@ -95,7 +95,7 @@ def test_row_65_a_stream_has_as_many_requests_under_way_as_the_flag_says(
     write_in_spec(
         one_model,
         "max_batch_size: 16",
-        "dynamic_batching { max_queue_delay_microseconds: 4000000 }",
+        "dynamic_batching { max_queue_delay_microseconds: 8000000 }",
     )
     server = start_server(
         "--model-repository", one_model, "--grpc-max-stream-requests", "3"
@@ -105,12 +105,12 @@ def test_row_65_a_stream_has_as_many_requests_under_way_as_the_flag_says(
         client.start_stream(lambda result, error: answers.put((result, error)))
         tensor = triton.InferInput("pixel_values", (1, 3, SIZE, SIZE), "FP32")
         tensor.set_data_from_numpy(np.ones((1, 3, SIZE, SIZE), np.float32))
-        for _ in range(8):
+        for _ in range(6):
             client.async_stream_infer("shapes", [tensor])
         wait_until(lambda: arrived(server.metrics) == 3)
         time.sleep(0.5)
         assert arrived(server.metrics) == 3
-        for _ in range(8):
+        for _ in range(6):
             _, error = answers.get(timeout=60)
             assert error is None, error
         client.stop_stream()

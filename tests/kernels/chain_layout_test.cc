@@ -64,21 +64,21 @@ TEST_P(ChainLayoutTest, PartsOfATileDoNotOverlapAndFitL2) {
       EXPECT_EQ(height % kRowsStep, 0);
       EXPECT_GE(height, kRowsStep);
       EXPECT_LT(height, rows + kRowsStep);
-      // What is certainly needed of each part: where it begins, and bytes. An operand, a middle and
-      // sums are all steps', which need them one after the other.
+      // What is certainly needed of each part: where it begins, and bytes. An operand, a hidden
+      // layer and sums are all steps', which need them one after the other.
       std::vector<std::pair<int64_t, int64_t>> parts;
-      int64_t of_operand = 0, of_middle = 0, of_sums = 0;
+      int64_t of_operand = 0, of_hidden = 0, of_sums = 0;
       for (size_t i = 0; i < steps.size(); ++i) {
         const PackedMatrix& matrix = *steps[i].matrix;
-        const int64_t operand = GetParam().products == Products::kInt8        ? 1
-                                : GetParam().products == Products::kBf16Parts ? 3 * 2
-                                                                              : element;
+        const int64_t operand = GetParam().products == Products::kInt8     ? 1
+                                : GetParam().products == Products::kBf16x3 ? 3 * 2
+                                                                           : element;
         of_operand = std::max(of_operand, height * matrix.depth() * operand);
         if (layout.IsPair(i)) {
           const int64_t scale = GetParam().products == Products::kInt8 ? 4 : 0;  // of a row
-          const int64_t row = layout.MiddleColumns(i) * std::max(operand, element) + scale;
-          of_middle = std::max(of_middle, height * row);
-          if (layout.DividesMiddle(i)) {
+          const int64_t row = layout.HiddenColumns(i) * std::max(operand, element) + scale;
+          of_hidden = std::max(of_hidden, height * row);
+          if (layout.DividesHidden(i)) {
             of_sums = std::max(of_sums, height * steps[i + 1].matrix->out() * 4);
           }
           ++i;
@@ -88,7 +88,7 @@ TEST_P(ChainLayoutTest, PartsOfATileDoNotOverlapAndFitL2) {
         }
       }
       parts.push_back({layout.operand_offset(), of_operand});
-      if (of_middle > 0) parts.push_back({layout.middle_offset(), of_middle});
+      if (of_hidden > 0) parts.push_back({layout.hidden_offset(), of_hidden});
       if (of_sums > 0) parts.push_back({layout.sums_offset(), of_sums});
       const int64_t products = GetParam().tiled
                                    ? 2 * simd::kSide * simd::kSide
@@ -107,13 +107,13 @@ TEST_P(ChainLayoutTest, PartsOfATileDoNotOverlapAndFitL2) {
   }
 }
 
-TEST_P(ChainLayoutTest, AWideMiddleIsDividedOnTilesWhereFewRowsWouldFit) {
+TEST_P(ChainLayoutTest, AWideHiddenLayerIsDividedOnTilesWhereFewRowsWouldFit) {
   const std::vector<LinearStep> narrow = Steps({192, 768, 192}), wide = Steps({64, 5120, 64});
   const auto divides = [&](const std::vector<LinearStep>& steps, int64_t rows) {
     const ChainLayout layout(steps, bf16(), rows, /*threads=*/1);
     EXPECT_TRUE(layout.IsPair(0));
     EXPECT_FALSE(layout.IsPair(1));
-    return layout.DividesMiddle(0);
+    return layout.DividesHidden(0);
   };
   EXPECT_EQ(divides(wide, 197), by_tiles());
   EXPECT_FALSE(divides(wide, 16));
@@ -130,7 +130,7 @@ TEST_P(ChainLayoutTest, OnlyFewRowsOfLargeWeightsAreDividedByColumns) {
   EXPECT_TRUE(by_columns(large, 160, 2));
   EXPECT_FALSE(by_columns(large, 161, 2));
   EXPECT_FALSE(by_columns(large, 16, 1));
-  // The middle is shared then.
+  // The hidden layer is shared then.
   const ChainLayout layout(large, bf16(), 100, 2);
   EXPECT_GE(layout.shared_bytes(), 100 * 1536 * (GetParam().products == Products::kInt8 ? 2 : 1));
   EXPECT_EQ(layout.tile_rows(), 112);
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Products, ChainLayoutTest,
                          testing::Values(Kind{Products::kFp32, false, "Fp32"},
                                          Kind{Products::kBf16, false, "Bf16"},
                                          Kind{Products::kBf16, true, "Bf16OnAmx"},
-                                         Kind{Products::kBf16Parts, true, "Bf16PartsOnAmx"},
+                                         Kind{Products::kBf16x3, true, "Bf16x3OnAmx"},
                                          Kind{Products::kInt8, false, "Int8"},
                                          Kind{Products::kInt8, true, "Int8OnAmx"}),
                          [](const testing::TestParamInfo<Kind>& info) { return info.param.name; });

@@ -40,6 +40,10 @@
 namespace fovea::kernels {
 namespace {
 
+std::string TextOf(const ChoiceAnswer& answer) {
+  return answer.answer + " " + std::string(TextOf(answer.source));
+}
+
 class ChoiceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +80,7 @@ class ChoiceTest : public testing::Test {
 
   std::string HowAnswered() const {
     for (const ChoiceAnswer& answered : Answers()) {
-      if (answered.question == question_) return answered.answer + " " + answered.how;
+      if (answered.question == question_) return TextOf(answered);
     }
     return "not asked";
   }
@@ -159,7 +163,7 @@ TEST_F(ChoiceTest, WhatOtherProcessesHaveAskedIsKnown) {
   std::ofstream(file_) << text;
   const auto how = [](const std::string& question) {
     for (const ChoiceAnswer& known : KnownAnswers()) {
-      if (known.question == question) return known.answer + " " + known.how;
+      if (known.question == question) return TextOf(known);
     }
     return std::string("not known");
   };
@@ -226,7 +230,7 @@ TEST_F(ChoiceTest, EveryQuestionMayBeForced) {
     }
   };
   for (const c10::ScalarType type : {at::kFloat, at::kBFloat16, at::kChar}) {
-    for (const int64_t channels : {kMostNarrow, kMostNarrow + 1}) FastestLinearWay(type, channels);
+    for (const int64_t channels : {kMaxNarrow, kMaxNarrow + 1}) FastestLinearWay(type, channels);
   }
   for (const c10::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t tokens : {1, 64, 65, 256, 257, 5000}) {

@@ -33,7 +33,7 @@ std::vector<Way> Ways() {
   return {{Products::kFp32, false, "Fp32"},
           {Products::kBf16, false, "Bf16"},
           {Products::kBf16, true, "Bf16OnAmx"},
-          {Products::kBf16Parts, true, "Bf16PartsOnAmx"}};
+          {Products::kBf16x3, true, "Bf16x3OnAmx"}};
 }
 
 // What a layer is made of.
@@ -85,7 +85,7 @@ class LinearChainTest : public testing::TestWithParam<Way> {
     }
     // Weights are rounded to the type; parts leave less than fp32's last place of them.
     Rounded weight = Stored(Exact(layer.weight.t()), p.type);
-    if (step.matrix->products() == Products::kBf16Parts) x = Stored(x, 2 * p.sums);
+    if (step.matrix->products() == Products::kBf16x3) x = Stored(x, 2 * p.sums);
     // Each of six products is rounded when it is added.
     const double terms = 6.0 * static_cast<double>(input.size(1));
     Rounded y = Sum(Product(x, weight, p.sums, at::full({}, terms, at::kDouble)), Exact(layer.bias),
@@ -176,7 +176,7 @@ TEST_P(LinearChainTest, RowsDoNotDependOnThreadsOrOnEachOther) {
 TEST_P(LinearChainTest, OnlyPartsMakeNaNOfAnInfinity) {
   const PackedMatrix matrix(at::rand({48, 64}) + 0.5, {}, GetParam().products, GetParam().tiled);
   const LinearStep step = {.matrix = &matrix};
-  const bool parts = GetParam().products == Products::kBf16Parts;
+  const bool parts = GetParam().products == Products::kBf16x3;
   const at::Tensor input = Rows(20, 64), alone = RunChain({&step, 1}, input);
   input[3][7] = std::numeric_limits<float>::infinity();
   const at::Tensor output = RunChain({&step, 1}, input);
@@ -199,7 +199,7 @@ TEST_P(LinearChainTest, OnlyPartsOfTinyNumbersAreLost) {
   };
   EXPECT_TRUE(same(1));
   EXPECT_TRUE(same(0x1p-102));
-  EXPECT_EQ(same(0x1p-115), GetParam().products != Products::kBf16Parts);
+  EXPECT_EQ(same(0x1p-115), GetParam().products != Products::kBf16x3);
 }
 
 // Few rows and weights of more than a MiB: threads then divide the columns.

@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace fovea::models {
 namespace {
 
@@ -19,11 +21,13 @@ std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction& function) {
 std::multiset<std::string> CalledOperators(const std::function<void()>& work) {
   std::multiset<std::string> names;
   called = &names;
-  const at::CallbackHandle callback = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(Enter).scopes({at::RecordScope::FUNCTION}));
+  const auto watching = absl::MakeCleanup(
+      [callback = at::addThreadLocalCallback(
+           at::RecordFunctionCallback(Enter).scopes({at::RecordScope::FUNCTION}))] {
+        at::removeCallback(callback);
+        called = nullptr;
+      });
   work();
-  at::removeCallback(callback);
-  called = nullptr;
   return names;
 }
 

@@ -139,7 +139,8 @@ TEST(PointwiseConv2dTest, IsALinearLayerOverTheMapsPlaces) {
   }
 }
 
-// at::conv2d gives the same, in up to twice the time.
+// at::conv2d gives the same, and takes longer
+// (docs/decisions/a-1x1-convolution-is-a-linear-layer.md).
 TEST(PointwiseConv2dTest, CallsNoConvolution) {
   const at::NoGradGuard no_grad;
   const auto convolutions = [](const Conv2d& conv, c10::ScalarType type) {
@@ -157,6 +158,23 @@ TEST(PointwiseConv2dTest, CallsNoConvolution) {
   }
 }
 
+TEST(PointwiseConv2dTest, OneWithPaddingOrGroupsIsAConvolution) {
+  const at::NoGradGuard no_grad;
+  for (const Conv2dOptions& options :
+       {Conv2dOptions::Square(16, 24, 1, 1, 1), Conv2dOptions::Square(16, 24, 1).Groups(4)}) {
+    const auto conv = Make(options);
+    const at::Tensor weight = conv->parameters()[0].detach().clone();
+    const at::Tensor bias = conv->parameters()[1].detach().clone();
+    conv->Prepare({});
+    const at::Tensor map = Map(16, 9);
+    const at::Tensor expected = at::conv2d(map, weight, bias, options.stride, options.padding,
+                                           /*dilation=*/1, options.groups);
+    const at::Tensor out = conv->forward(map);
+    ASSERT_EQ(out.sizes(), expected.sizes());
+    EXPECT_TRUE(at::allclose(out, expected, 1e-5, 1e-5));
+  }
+}
+
 TEST(PointwiseConv2dTest, GivesUpThePublishedWeight) {
   const auto conv = Make(Conv2dOptions::Square(64, 64, 1));
   const c10::Storage published = conv->parameters()[0].storage();
@@ -170,7 +188,7 @@ TEST_F(Conv2dLayerTest, APointwiseOneKeepsItsPrecisionInEightBits) {
   const at::NoGradGuard no_grad;
   const Conv2dOptions options = Conv2dOptions::Square(64, 96, 1);
   const auto conv = Make(options), other = Make(options);
-  const c10::ScalarType type = Int8Activations();
+  const c10::ScalarType type = Int8ActivationType();
   conv->Prepare({.dtype = type, .int8 = true});
   other->Prepare({.dtype = type});
   const at::Tensor map = Map(64, 9).to(type);

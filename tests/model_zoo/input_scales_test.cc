@@ -175,8 +175,8 @@ TEST(InputScalesTest, ScalesAreBetterThanNoneWhereChannelsDiffer) {
   }
   const at::Tensor fresh = draw(), exact = fresh.matmul(weight.t());
   const auto error_of = [&](const std::shared_ptr<OneLayer>& backbone) {
-    backbone->Prepare({.dtype = Int8Activations(), .int8 = true});
-    const at::Tensor found = backbone->forward(fresh.to(Int8Activations()), context).at(0);
+    backbone->Prepare({.dtype = Int8ActivationType(), .int8 = true});
+    const at::Tensor found = backbone->forward(fresh.to(Int8ActivationType()), context).at(0);
     return (found.to(at::kFloat) - exact).square().mean().item<double>();
   };
   EXPECT_LT(error_of(calibrated), 0.1 * error_of(make()));

@@ -132,7 +132,7 @@ def check_stored_knn_logits(
     expected = pair.expected()
     by_ways = (
         logits_by_way(pair, way, **options)
-        for way in ("onednn", "tiles", "tiles_in_parts")
+        for way in ("onednn", "tiles", "tiles_bf16x3")
     )
     errors = [distance(ours, expected) for ours in by_ways if ours is not None]
     errors.append(distance(pair.ours(prepared=False, **options), expected))

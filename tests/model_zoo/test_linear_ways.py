@@ -16,7 +16,7 @@ import torch
 from parity import BUILD, Pair, distance, logits_by_way, timm_model
 
 WAYS = {
-    "FP32": ["onednn", "tiles", "tiles_in_parts"],
+    "FP32": ["onednn", "tiles", "tiles_bf16x3"],
     "BF16": ["onednn", "tiles"],
     "INT8": ["tiles", "vectors"],
 }

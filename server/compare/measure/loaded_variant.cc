@@ -16,6 +16,7 @@
 #include "server/compare/model_pixels.h"
 #include "server/compare/variant_source.h"
 #include "server/executor/torch_status.h"
+#include "server/pipeline/create_executor.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
 
@@ -110,7 +111,7 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   source.spec.max_batch_size = options.batch_size;
 
   std::unique_ptr<LoadedVariant> variant(
-      new LoadedVariant(std::move(source), options, environment.clock));
+      new LoadedVariant(std::move(source), options, environment));
   const VersionToLoad& loaded = variant->source_;
   variant->weights_ = std::move(opened.weights);
   FOVEA_ASSIGN_OR_RETURN(LaneArrangement arrangement, ArrangementOf(loaded, environment));
@@ -180,6 +181,7 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image
       }));
   executor_->device().EnterThread();
   executor_->Run(/*instance=*/0, threads_, std::move(tasks), /*observer=*/nullptr);
+  if (executor_->device_lost() && on_gpu_lost_) on_gpu_lost_();
   FOVEA_RETURN_IF_ERROR(status);
   pass.peak_bytes = pass.result.batch_peak_bytes;
   return pass;

@@ -26,17 +26,17 @@ TEST_F(RequestGateTest, WhoComesAfterTheCloseIsRefused) {
   EXPECT_FALSE(Enter());
 }
 
-TEST_F(RequestGateTest, AWaitForAnswersThatIsLimitedEndsSooner) {
+TEST_F(RequestGateTest, AWaitForAnswersEndsAtItsCap) {
   const RequestGate::Pass inside = Enter();
   const Nanos start = clock_.Now();
   int unanswered = 0;
   std::thread waiting([&] { unanswered = gate_.AwaitAnswers(clock_, start + 60 * kSecond); });
   clock_.AwaitWaiters(1);
-  EXPECT_EQ(gate_.Limited(start + 60 * kSecond), start + 60 * kSecond);
-  gate_.LimitWait(start + 2 * kSecond);
-  gate_.LimitWait(start + 9 * kSecond);  // which allows no more
-  EXPECT_EQ(gate_.Limited(start + 60 * kSecond), start + 2 * kSecond);
-  EXPECT_EQ(gate_.Limited(start + kSecond), start + kSecond);
+  EXPECT_EQ(gate_.AnswerDeadline(start + 60 * kSecond), start + 60 * kSecond);
+  gate_.CapAnswerDeadline(start + 2 * kSecond);
+  gate_.CapAnswerDeadline(start + 9 * kSecond);  // which allows no more
+  EXPECT_EQ(gate_.AnswerDeadline(start + 60 * kSecond), start + 2 * kSecond);
+  EXPECT_EQ(gate_.AnswerDeadline(start + kSecond), start + kSecond);
   clock_.Advance(2 * kSecond);
   waiting.join();
   EXPECT_EQ(unanswered, 1);

@@ -6,10 +6,9 @@
 
 namespace fovea {
 
-Gpus OneFakeGpu(bool lost) {
+OneGpu MakeOneGpu() {
   const auto state = std::make_shared<FakeGpuState>();
-  state->lost = lost;
-  return {std::make_shared<FakeGpu>(state)};
+  return {.gpus = {std::make_shared<FakeGpu>(state)}, .lose = [state] { state->lost = true; }};
 }
 
 }  // namespace fovea

@@ -91,7 +91,9 @@ class ServedModelsTest : public testing::Test {
 
   // A fake one. Before anything is served.
   void UseGpu() {
-    gpus_ = OneFakeGpu();
+    OneGpu gpu = MakeOneGpu();
+    gpus_ = std::move(gpu.gpus);
+    lose_gpu_ = std::move(gpu.lose);
     gpu_scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   }
 
@@ -101,6 +103,7 @@ class ServedModelsTest : public testing::Test {
   int device_threads_ = 1;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   Gpus gpus_;
+  std::function<void()> lose_gpu_;
   std::atomic<int> lost_gpus_ = 0;  // that were told of
   std::unique_ptr<Scheduler> gpu_scheduler_;
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());

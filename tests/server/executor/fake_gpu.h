@@ -1,6 +1,5 @@
 // A GPU that is none: its memory is the host's, and a thread does its work, later than it is given,
-// as a GPU does. Who reads or writes too early what the work uses gets wrong numbers, and an error
-// of ThreadSanitizer.
+// as a GPU does. Who reads or writes too early what the work uses gets wrong numbers.
 #pragma once
 
 #include <ATen/ATen.h>

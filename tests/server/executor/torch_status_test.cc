@@ -45,8 +45,6 @@ TEST(TorchStatusTest, EveryExceptionBecomesOne) {
       // The device runs on: whoever loads such a model is not to end the server.
       {"a kernel that the device has no code for", CudaError(209), StatusCode::kInternal,
        StatusCode::kInternal, "given"},
-      {"what cannot be recorded", CudaError(901), StatusCode::kInternal, StatusCode::kInternal,
-       "given"},
       {"another library's", [] { throw std::runtime_error("secret"); }, StatusCode::kInternal,
        StatusCode::kInternal, "given"},
   };
@@ -61,6 +59,17 @@ TEST(TorchStatusTest, EveryExceptionBecomesOne) {
     EXPECT_EQ(run.message().find("secret"), std::string::npos) << run;
   }
   EXPECT_EQ(RunTorchLoad("given", cases[1].work).message(), "no such layer");
+}
+
+TEST(TorchStatusTest, CudaErrorsThatRefuseOneCallLoseNoDevice) {
+  for (const int32_t code : {1, 9, 98, 200, 209, 218, 221, 222, 223, 701, 720, 801, 912}) {
+    EXPECT_EQ(ReasonOf(RunTorch("given", CudaError(code))), "given") << code;
+  }
+  // Uncorrectable memory, illegal addresses and instructions, timeouts, failed captures, and what
+  // no version of CUDA has had.
+  for (const int32_t code : {46, 214, 700, 702, 710, 715, 716, 717, 718, 719, 900, 901, 908, 999}) {
+    EXPECT_EQ(ReasonOf(RunTorch("given", CudaError(code))), kDeviceLost) << code;
+  }
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // What fovea-server-with-fake-gpus has in place of the machine's GPUs: two that tests made of host
-// memory. They do nothing while the file FAKE_GPUS_PAUSED is there, and are lost as soon as the
-// file FAKE_GPUS_LOST is. Where FAKE_GPUS_TAKEN is set, another process has them to itself.
+// memory. They do nothing while the file FAKE_GPUS_PAUSED is there, beside which FILE.seen then is,
+// and are lost as soon as the file FAKE_GPUS_LOST is. Where FAKE_GPUS_TAKEN is set, another process
+// has them to itself.
 #include <c10/util/Exception.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -33,6 +35,7 @@ absl::StatusOr<Gpus> FindGpus(int64_t max_bytes) {
                lost = FileNamedBy("FAKE_GPUS_LOST")] {
     while (!state->lost) {
       state->paused = std::filesystem::exists(paused);
+      if (state->paused) std::ofstream(paused.string() + ".seen");
       state->lost = std::filesystem::exists(lost);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }

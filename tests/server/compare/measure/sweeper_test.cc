@@ -204,9 +204,20 @@ TEST_F(SweeperTest, PointsOfAnotherDeviceAreRefused) {
 TEST_F(SweeperTest, AGpuThatIsLostWhileAPointLoadsIsToldOf) {
   UseGpu();
   Serve("classifier", kClassifier);
-  gpus_ = OneFakeGpu(/*lost=*/true);
+  lose_gpu_();
   const auto sweep = Run(Request(SweepAxis::kPrecision, {"FP32", "BF16"}));
   EXPECT_FALSE(sweep.ok() && sweep->curves[0].points[0].failure.empty());
+  EXPECT_GT(lost_gpus_, 0);
+}
+
+TEST_F(SweeperTest, AGpuThatIsLostBetweenRoundsIsToldOf) {
+  UseGpu();
+  Serve("classifier", kClassifier);
+  on_progress_ = [this](const ComparisonProgress& progress) {
+    if (progress.phase == ComparisonProgress::Phase::kMeasuring && progress.done == 1) lose_gpu_();
+  };
+  EXPECT_THAT(Run(Request(SweepAxis::kPrecision, {"FP32", "BF16"})),
+              Fails(absl::StatusCode::kUnavailable, "device.lost"));
   EXPECT_GT(lost_gpus_, 0);
 }
 
