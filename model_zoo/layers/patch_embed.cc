@@ -45,8 +45,8 @@ at::Tensor PatchEmbed::Patches(const at::Tensor& pixels) const {
   const at::Tensor cut = Cut(pixels, patch_, patch_);
   at::Tensor patches = at::empty(cut.sizes(), pixels.options().dtype(activations()));
   // On the CPU ATen gathers and casts short rows element by element. To cast first, and then gather
-  // rows that are one element each, is several times as fast (docs/results/models_cpu.md). (It has no gradient: only what is
-  // prepared casts.)
+  // rows that are one element each, is several times as fast (docs/results/models_cpu.md). (It has
+  // no gradient: only what is prepared casts.)
   const bool casts = pixels.scalar_type() != patches.scalar_type();
   const auto row = ElementOf(patch_ * static_cast<int64_t>(patches.element_size()));
   if (!pixels.is_cpu() || !casts || !row) return patches.copy_(cut);
