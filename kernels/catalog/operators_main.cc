@@ -80,7 +80,8 @@ int main(int argc, char** argv) {
     fovea::kernels::PrintTable(rows);
     std::printf("\n");
     for (const auto& [question, answer, source] : choices) {
-      std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(), TextOf(source).data());
+      std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(),
+                  std::string(TextOf(source)).c_str());
     }
   } catch (const c10::Error& error) {  // of FOVEA_CHOOSE
     std::fprintf(stderr, "fovea-kernels: %s\n", error.what_without_backtrace());

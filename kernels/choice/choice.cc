@@ -252,12 +252,11 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
   const auto known = [&]() -> std::optional<size_t> {
     const std::lock_guard lock(state.mutex);
     const auto answer = state.answers.find(key);
-    if (answer == state.answers.end() || answer->second.source == AnswerSource::kForced)
-      return std::nullopt;
+    if (answer == state.answers.end()) return std::nullopt;
+    const AnswerSource source = answer->second.source;
+    if (source == AnswerSource::kForced) return std::nullopt;
     // There may be others now: instruction sets come and go (simd/isa.h).
-    if (answer->second.source == AnswerSource::kAlone && candidates.size() > 1) {
-      return std::nullopt;
-    }
+    if (source == AnswerSource::kAlone && candidates.size() > 1) return std::nullopt;
     return PlaceOf(answer->second.answer, candidates);
   };
   if (const auto place = known()) return *place;
@@ -271,8 +270,9 @@ size_t Fastest(const std::string& question, std::span<const Candidate> candidate
     return 0;
   }
   if (const auto remembered = Remembered(machine, question)) {
-    if (const auto place = PlaceOf(*remembered, candidates))
+    if (const auto place = PlaceOf(*remembered, candidates)) {
       return answered(*place, AnswerSource::kRemembered);
+    }
   }
   if (!options.may_measure) return 0;  // not kept: the next that asks may
   const std::lock_guard measuring(state.measuring);

@@ -217,10 +217,11 @@ class Chain {
     }
     const int64_t columns = layout_.HiddenColumns(i);
     // The hidden layer's rows, the second one's operand.
-    Rows rows_of_hidden = {scratch + layout_.hidden_offset(), layout_.HiddenStride(i)};
-    if (kind_ == Products::kBf16x3)
-      rows_of_hidden.plane = RoundUp(count, kRowsStep) * rows_of_hidden.stride;
-    const Operand hidden = {rows_of_hidden.data, rows_of_hidden.stride, rows_of_hidden.plane, true};
+    const int64_t stride_of_hidden = layout_.HiddenStride(i);
+    const int64_t plane =
+        kind_ == Products::kBf16x3 ? RoundUp(count, kRowsStep) * stride_of_hidden : 0;
+    const Rows rows_of_hidden = {scratch + layout_.hidden_offset(), stride_of_hidden, plane};
+    const Operand hidden = {rows_of_hidden.data, stride_of_hidden, plane, true};
     if (!layout_.DividesHidden(i)) {
       Multiply(step, operand, count, AllOf(*step.matrix), {}, rows_of_hidden, scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
@@ -233,7 +234,7 @@ class Chain {
       const Blocks some = {block, std::min(block + blocks, step.matrix->blocks())};
       Rows shifted = rows_of_hidden;  // where column 0 would be
       shifted.data = static_cast<char*>(rows_of_hidden.data) -
-                     block * PackedMatrix::kBlock * (rows_of_hidden.plane != 0 ? 2 : element_);
+                     block * PackedMatrix::kBlock * (plane != 0 ? 2 : element_);
       Multiply(step, operand, count, some, {}, shifted, scratch);
       rows::AccumulateOnAmx(
           AmxOperandOf(hidden), *next.matrix, 0, next.matrix->blocks(),

@@ -60,8 +60,8 @@ constexpr Nanos kGiveUpGrace =
 // A GPU that is lost: requests that need none have this time to finish. The process ends when those
 // that are given up have been told, and answers of a drain under way have been read.
 constexpr Nanos kLostGpuDrain = 2 * kSecond;
-constexpr Nanos kLostGpuExit =
-    kLostGpuDrain + std::max(kGiveUpGrace, limits::kUnreadAnswerSeconds* kSecond);
+constexpr Nanos kUnreadGrace = limits::kUnreadAnswerSeconds * kSecond;
+constexpr Nanos kLostGpuExit = kLostGpuDrain + std::max(kGiveUpGrace, kUnreadGrace);
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;
