@@ -30,15 +30,24 @@ class Proxy:
 
     def __init__(self, kind: str, folder: pathlib.Path, servers: Sequence[Listening]):
         self.servers = servers
-        self.http, self.grpc = (f"127.0.0.1:{free_port()}" for _ in range(2))
         self.config = folder / {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[kind]
+        self.log = (folder / "output").open("wb")
+        for left in (2, 1, 0):
+            try:
+                self._start(kind, folder)
+                break
+            except AssertionError:  # another program took a port between
+                if left == 0 or self.process.poll() is None:
+                    raise
+
+    def _start(self, kind: str, folder: pathlib.Path) -> None:
+        self.http, self.grpc = (f"127.0.0.1:{free_port()}" for _ in range(2))
         self._write_config()
         command = {
             "nginx": ["nginx", "-e", folder / "log", "-p", folder, "-c", self.config]
             + ["-g", f"daemon off; pid {folder}/pid;"],
             "haproxy": ["haproxy", "-db", "-f", self.config],
         }[kind]
-        self.log = (folder / "output").open("wb")
         self.process = subprocess.Popen(
             list(map(str, command)), stdout=self.log, stderr=subprocess.STDOUT
         )

@@ -261,7 +261,7 @@ def test_a_server_that_drains_fails_no_request(
     kind: str, tmp_path: pathlib.Path
 ) -> None:
     """One of two is stopped while requests come: every one of them is answered."""
-    with in_front(kind, tmp_path, "--drain-delay", "3000") as (proxy, servers):
+    with in_front(kind, tmp_path, "--drain-delay", "6000") as (proxy, servers):
         failures: list[object] = []
         counts = [0, 0]
         stop = threading.Event()

@@ -14,7 +14,7 @@ from running_server import BUILD, DEMO, Server
 
 FOVEA = BUILD / "bin" / "fovea"
 CALLERS = 8
-DRAINS = ("--drain-delay", "2000")
+DRAINS = ("--drain-delay", "6000")
 
 
 def another(name: str, folder: pathlib.Path, at: Server | None = None) -> Server:

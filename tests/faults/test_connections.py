@@ -409,7 +409,7 @@ def test_row_38_http_connections_beyond_the_limit(
 def answers(address: str) -> bool:
     late = Caller(address)
     try:
-        late.infer(identity_request(), timeout=5)
+        late.infer(identity_request(), timeout=30)
     except grpc.RpcError:
         return False
     finally:

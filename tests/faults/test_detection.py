@@ -507,29 +507,34 @@ def test_row_62_results_that_nobody_waits_for_are_not_made(slow_server):
     server = slow_server("--imaging-threads", "1")
     vision = Vision(server)
     before = vision.call("Segment", "segments", picture("PNG")).results
-    slow = start_slow(vision, server)
-    began = time.monotonic()
-    assert slow.result()
-    whole = time.monotonic() - began
-    slow = start_slow(vision, server)
-    began = time.monotonic()
-    slow.cancel()
-    assert vision.call("Segment", "segments", picture("PNG")).results == before
-    assert time.monotonic() - began < whole / 2
-    # Over HTTP its caller goes with the connection.
-    ran, file = batches(server), flat_png(*SLOW)
-    host, _, port = server.http.rpartition(":")
-    over_http = socket.create_connection((host, int(port)))
-    over_http.sendall(
-        b"POST /v1/segment?model=segments&confidence=true HTTP/1.1\r\nHost: x\r\n"
-        + f"Content-Length: {len(file)}\r\n\r\n".encode()
-        + file
-    )
-    wait_until(lambda: batches(server) > ran)
-    began = time.monotonic()
-    over_http.close()
-    assert vision.call("Segment", "segments", picture("PNG")).results == before
-    assert time.monotonic() - began < whole / 2
+    alone = vision.call("Segment", "segments", flat_png(*SLOW), confidence=True)
+    whole = alone.receipt.postprocess_ns / 1e9
+
+    def over_grpc() -> Callable[[], object]:
+        return start_slow(vision, server).cancel
+
+    def over_http() -> Callable[[], object]:
+        """Its caller goes with the connection."""
+        ran, file = batches(server), flat_png(*SLOW)
+        host, _, port = server.http.rpartition(":")
+        connection = socket.create_connection((host, int(port)))
+        connection.sendall(
+            b"POST /v1/segment?model=segments&confidence=true HTTP/1.1\r\nHost: x\r\n"
+            + f"Content-Length: {len(file)}\r\n\r\n".encode()
+            + file
+        )
+        wait_until(lambda: batches(server) > ran)
+        return connection.close
+
+    def is_soon_free(leave: Callable[[], object]) -> bool:
+        began = time.monotonic()
+        leave()
+        assert vision.call("Segment", "segments", picture("PNG")).results == before
+        return time.monotonic() - began < whole / 2
+
+    for start in (over_grpc, over_http):
+        # On a busy machine anything may stand still once.
+        assert any(is_soon_free(start()) for _ in range(3)), start
 
 
 def test_row_44_a_drain_waits_for_results_under_way(slow_server):

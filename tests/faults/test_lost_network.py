@@ -179,7 +179,7 @@ def expect_given_up(server: Server, cable: Cable, address: str) -> None:
 def test_row_37_calls_of_a_grpc_caller_whose_network_is_lost_are_cancelled(
     start, cable: Cable, method: str
 ):
-    server = start("--grpc-keepalive-time", "500", "--grpc-keepalive-timeout", "500")
+    server = start("--grpc-keepalive-time", "500", "--grpc-keepalive-timeout", "4000")
     port = server.grpc.rpartition(":")[2]
     connection = cable.at_callers.inside(RawConnection, server.grpc)
     connection.shake_hands()

@@ -81,6 +81,10 @@ class Balanced:
 
     def __exit__(self, *_: object) -> None:
         self.taken_out.set()
+        self.join()
+
+    def join(self) -> None:
+        """Until nobody sends any more."""
         for thread in self._threads:
             thread.join()
 
@@ -110,7 +114,8 @@ def test_row_44_no_request_fails_where_pre_stop_goes_before_sigterm(
         wait_until(lambda: balanced.answers > 50)
         done = pre_stop(program, 1500)
         assert done.returncode == 0, done.stderr
-        assert balanced.taken_out.is_set()
+        wait_until(balanced.taken_out.is_set)
+        balanced.join()
         assert server.alive()
         # Who has not noticed yet is answered, too.
         send_grpc(server)()

@@ -79,7 +79,7 @@ def test_row_67_what_waits_longer_than_its_policy_allows_is_refused(
     expect(caller.refused(with_priority(77)), "DEADLINE_EXCEEDED", "queue.timeout")
     status, answer = ask_http(levels, priority=2)
     assert (status, answer["reason"]) == (504, "queue.timeout")
-    status, answer = ask_http(levels, priority=1, timeout=1000)
+    status, answer = ask_http(levels, priority=1, timeout=1)  # microsecond
     assert status == 504
     assert answer["reason"] in ("queue.expired", "queue.unreachable_deadline")
     status, answer = ask_http(levels, priority=-1)

@@ -118,7 +118,7 @@ TEST_F(ChoiceTest, WhatABusyMachineAnswersIsNotKeptForOtherProcesses) {
 TEST_F(ChoiceTest, ADisturbedMeasurementIsMadeAgain) {
   int asked = 0;  // twice for each measurement; the first is disturbed
   const ChoiceOptions once = {.waited = [&] { return asked++ == 0 ? 0.0 : 10.0; }};
-  EXPECT_EQ(Fastest(question_, Taking({{"slow", 2}, {"fast", 1}}), once), 1);
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 8}, {"fast", 1}}), once), 1);
   EXPECT_EQ(asked, 4);
   EXPECT_EQ(HowAnswered(), "fast measured");
   EXPECT_TRUE(std::filesystem::exists(file_));
@@ -291,11 +291,10 @@ TEST_F(ChoiceTest, WhoMayNotMeasureGetsWhatIsKnownOrTheFirst) {
 TEST_F(ChoiceTest, AnAnswerHoldsForItsDeviceAndItsOwnWayOfTiming) {
   const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
   EXPECT_EQ(Fastest(question_, candidates), 1);
-  // Where time goes backwards.
-  const auto seconds = [](const std::function<void()>& run) {
-    const auto start = std::chrono::steady_clock::now();
+  // By a clock to which the slow one is the faster.
+  const auto seconds = [turn = 0](const std::function<void()>& run) mutable {
     run();
-    return 1.0 / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return turn++ % 2 == 0 ? 0.5 : 1.0;
   };
   EXPECT_EQ(Fastest(question_, candidates, {.device = "another", .seconds = seconds}), 0);
   EXPECT_EQ(Fastest(question_, candidates), 1);
@@ -435,7 +434,17 @@ TEST_F(ChoiceTest, AKeptAnswerIsAskedAnewWhereAnotherIsForced) {
 }
 
 TEST_F(ChoiceTest, EqualsAreTheFirst) {
-  EXPECT_EQ(Fastest(question_, Taking({{"first", 8}, {"second", 8}})), 0);
+  // The second takes that much of the first's time, which is too little to count.
+  for (const double second : {1.0, 0.98}) {
+    const auto seconds = [second, turn = 0](const std::function<void()>& run) mutable {
+      run();
+      return turn++ % 2 == 0 ? 1.0 : second;
+    };
+    EXPECT_EQ(Fastest(question_ + std::to_string(second), Taking({{"first", 0}, {"second", 0}}),
+                      {.seconds = seconds}),
+              0)
+        << second;
+  }
 }
 
 }  // namespace

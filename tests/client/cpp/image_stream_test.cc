@@ -150,7 +150,7 @@ TEST_F(ImageStreams, EndWithTheirClient) {
 
 TEST_F(ImageStreams, EndAtTheirDeadline) {
   const auto stream = Open({.timeout = absl::Milliseconds(100)});
-  ASSERT_TRUE(stream->Write(Classify("slow")));
+  stream->Write(Classify("slow"));  // false where the deadline has come by then
   EXPECT_FALSE(stream->Read());
   EXPECT_EQ(stream->Finish(), absl::DeadlineExceededError("no answer within 100ms"));
 }

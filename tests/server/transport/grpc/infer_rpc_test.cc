@@ -173,7 +173,7 @@ TEST_F(InferRpc, Row36TheCallsDeadlineBecomesTheRequests) {
 
 TEST_F(InferRpc, AnAnswerAfterTheDeadlineGoesNowhere) {
   inference_.Hold();
-  auto call = StartInfer(SmallRequest(), std::chrono::seconds(3));  // to connect within
+  auto call = StartInfer(SmallRequest(), std::chrono::seconds(6));  // to connect within
   FakeInference::Held held = inference_.Take();
   call->thread.join();
   EXPECT_EQ(call->status.error_code(), grpc::DEADLINE_EXCEEDED);
@@ -211,7 +211,7 @@ TEST_F(InferRpc, ADeadlineThatPassesIsNotTheCallersDoing) {
   RawConnection connection(server_->port());
   connection.Send(
       Http2Preface() +
-      CallHeaders("/inference.GRPCInferenceService/ModelInfer", 1, {{"grpc-timeout", "3S"}}) +
+      CallHeaders("/inference.GRPCInferenceService/ModelInfer", 1, {{"grpc-timeout", "6S"}}) +
       CallMessage(SmallRequest().SerializeAsString(), false, 1));
   FakeInference::Held held = inference_.Take();
   EXPECT_TRUE(Eventually([&] { return held.request->cancellation->Cancelled(); }));
