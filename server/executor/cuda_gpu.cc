@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/log.h"
 #include "server/executor/gpu.h"
 #include "server/executor/gpus.h"
 
@@ -42,8 +44,14 @@ class CudaStream final : public GpuStream {
     captured->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
-    } catch (...) {
-      EndFailedCapture(captured->graph);
+    } catch (const std::exception& error) {
+      try {
+        captured->graph.capture_end();
+      } catch (const c10::Error&) {
+        // CUDA's, whatever the first one was: LibTorch's allocator now stays in the capture.
+        Log(LogLevel::kError, absl::StrCat("a recording failed: ", error.what()));
+        throw;
+      }
       throw;
     }
     captured->graph.capture_end();
@@ -75,14 +83,6 @@ class CudaStream final : public GpuStream {
   }
 
  private:
-  static void EndFailedCapture(at::cuda::CUDAGraph& graph) {
-    try {
-      graph.capture_end();
-    } catch (const c10::Error&) {
-      // It says that the capture failed; why, the first error says.
-    }
-  }
-
   const c10::cuda::CUDAStream stream_;
   const cudaStream_t handle_ = stream_.stream();
   const at::cuda::MempoolId_t pool_ = at::cuda::graph_pool_handle();

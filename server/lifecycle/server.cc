@@ -58,10 +58,12 @@ constexpr Nanos kGiveUpGrace =
     limits::kGiveUpSeconds * kSecond + limits::kMaxQuietWaitMs * kMillisecond;
 
 // A GPU that is lost: requests that need none have this time to finish. The process ends when those
-// that are given up have been told, and answers of a drain under way have been read.
+// that are given up have been told, answers of a drain under way have been read, and spans
+// exported.
 constexpr Nanos kLostGpuDrain = 2 * kSecond;
 constexpr Nanos kUnreadGrace = limits::kUnreadAnswerSeconds * kSecond;
-constexpr Nanos kLostGpuExit = kLostGpuDrain + std::max(kGiveUpGrace, kUnreadGrace);
+constexpr Nanos kLostGpuExit =
+    kLostGpuDrain + std::max(kGiveUpGrace, kUnreadGrace) + limits::kSpanFlushSeconds * kSecond;
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;

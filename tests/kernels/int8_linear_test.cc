@@ -283,8 +283,8 @@ TEST_P(Int8LinearTest, AChainIsItsStepsOneAfterTheOther) {
                          [&](int64_t count, int64_t channels) { return Rows(count, channels); });
 }
 
-// With scales for its channels the middle becomes integers without being rows first.
-TEST_P(Int8LinearTest, ACalibratedMiddleIsQuantisedAtOnce) {
+// With scales for its channels the hidden layer becomes integers without being rows first.
+TEST_P(Int8LinearTest, ACalibratedHiddenLayerIsQuantisedAtOnce) {
   const Layer fc1(96, 128, way(), calibrated()), fc2(128, 96, way(), /*calibrated=*/true);
   at::Tensor input = Rows(37, 96);
   input[5][7] = kNan;

@@ -142,8 +142,8 @@ TEST_P(LinearChainTest, AChainIsItsStepsOneAfterTheOther) {
                          [&](int64_t count, int64_t channels) { return Rows(count, channels); });
 }
 
-// So wide that the middle is computed some columns at a time: sums of fp32 in another order.
-TEST_P(LinearChainTest, AWideMiddleIsSummedToTheSame) {
+// So wide that the hidden layer is computed some columns at a time: sums of fp32 in another order.
+TEST_P(LinearChainTest, AWideHiddenLayerIsSummedToTheSame) {
   const Layer fc1(1024, 4096, GetParam()), fc2(4096, 1000, GetParam());
   const at::Tensor input = Rows(190, 1024), residual = Rows(190, 1000);
   std::vector<LinearStep> steps = {

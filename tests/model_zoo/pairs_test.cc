@@ -64,7 +64,7 @@ double MovedByRounding(const Backbone& backbone, const at::Tensor& pixels, const
 // What a test that tries anything may set aside. Of 800 runs rounding decided 26 to 72, of those of
 // a part of the backbones up to a ninth, and all pixels of 1 to 5 pairs, as an AMD EPYC holds to
 // one instruction set or another (tests/instruction_sets.sh, 2026-11-23; 2026-11-25); of a part 42
-// of 237 where AMX multiplies fp32 in parts, in linear layers and in attention (2026-11-27). A
+// of 237 where AMX multiplies fp32 as bf16x3, in linear layers and in attention (2026-11-27). A
 // third of a part is some eighty runs.
 constexpr int kMinRunsPerSetAside = 10, kMinRunsOfAPartPerSetAside = 4;
 constexpr size_t kMostSetAsideWhole = 8, kMostOfAPartSetAsideWhole = 4;  // pairs

@@ -97,10 +97,10 @@ def test_callers_do_not_come_back_together():
     assert waits.shape == (calls, 3)
     middles = np.array([0.1, 0.2, 0.4])
     assert (waits >= 0.8 * middles - 0.001).all()  # timers count whole milliseconds
-    # Some lie beyond a quarter of the range, either way. Three in eight do of each: that there is none has a probability
-    # below a millionth.
+    # Some lie beyond a quarter of the range: early ones of all waits, late ones of the longest. Three in eight do of each:
+    # that there is none has a probability below a millionth.
     assert (waits < 0.95 * middles).any()
-    assert (waits > 1.05 * middles).any()
+    assert (waits[:, 2] > 1.05 * 0.4).any()
 
 
 def test_calls_go_in_turn_to_all_addresses_where_they_are_to_be_balanced():

@@ -65,9 +65,9 @@ TEST(TorchStatusTest, CudaErrorsThatRefuseOneCallLoseNoDevice) {
   for (const int32_t code : {1, 9, 98, 200, 209, 218, 221, 222, 223, 701, 720, 801, 912}) {
     EXPECT_EQ(ReasonOf(RunTorch("given", CudaError(code))), "given") << code;
   }
-  // Uncorrectable memory, illegal addresses and instructions, timeouts, failed captures, and what
-  // no version of CUDA has had.
-  for (const int32_t code : {46, 214, 700, 702, 710, 715, 716, 717, 718, 719, 900, 901, 908, 999}) {
+  // Devices that are taken, uncorrectable memory, illegal addresses and instructions, timeouts,
+  // failed captures, what CUDA does not know, and a code that it does not have.
+  for (const int32_t code : {46, 214, 700, 702, 710, 715, 716, 717, 718, 719, 900, 901, 908, 999, 12345}) {
     EXPECT_EQ(ReasonOf(RunTorch("given", CudaError(code))), kDeviceLost) << code;
   }
 }
