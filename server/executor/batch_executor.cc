@@ -147,7 +147,7 @@ absl::Status BatchExecutor::RunOnDevice(absl::FunctionRef<void()> work) {
   if (device_lost_) return DeviceLost();
   absl::Status status = RunTorch("executor.failed", work);
   if (ReasonOf(status) == kDeviceLost) device_lost_ = true;
-  return status;
+  return TellIfLost(std::move(status), options_.on_device_lost);
 }
 
 RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,

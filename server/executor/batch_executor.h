@@ -78,6 +78,9 @@ struct BatchExecutorOptions {
   CancellationPtr cancellation;
   // Ends the load likewise.
   Nanos give_up_at = kNever;
+  // Called where the device is lost, while the model loads or its first batch that finds it so
+  // runs, on that thread; null: nobody is told.
+  std::function<void()> on_device_lost;
 };
 
 // Hears how long batches took in the warm-up, of each shape on each number of threads: of some
@@ -153,7 +156,7 @@ class BatchExecutor {
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
                                       const InferenceTask& task) const;
   TaskOutputs Described(std::span<const at::Tensor> outputs) const;
-  // As RunTorch, until the device is lost.
+  // As RunTorch, until the device is lost, which on_device_lost is told.
   absl::Status RunOnDevice(absl::FunctionRef<void()> work);
   RunOutcome RunTasks(Lane& lane, int threads, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);

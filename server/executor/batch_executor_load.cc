@@ -64,13 +64,14 @@ absl::StatusOr<std::unique_ptr<models::Model>> Load(const BatchExecutorOptions& 
                                                     LaneDevice& device) {
   std::unique_ptr<models::Model> model;
   absl::Status prepared;
-  FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
+  absl::Status loaded = RunTorchLoad("model.load_failed", [&] {
     device.EnterThread();
     const absl::Cleanup leave = [&] { device.LeaveThread(); };
     model = models::LoadModel(options.model);
     prepared = device.Prepare(*model, options.model.precision);
-  }));
-  FOVEA_RETURN_IF_ERROR(prepared);
+  });
+  FOVEA_RETURN_IF_ERROR(TellIfLost(std::move(loaded), options.on_device_lost));
+  FOVEA_RETURN_IF_ERROR(TellIfLost(std::move(prepared), options.on_device_lost));
   return model;
 }
 
@@ -101,7 +102,7 @@ absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
   FOVEA_CHECK(options.max_batch_size >= 1 && options.arrangement.lanes >= 1);
   std::unique_ptr<BatchExecutor> executor(
       new BatchExecutor(std::move(model), options, std::move(device), clock));
-  FOVEA_RETURN_IF_ERROR(executor->WarmUp(progress));
+  FOVEA_RETURN_IF_ERROR(TellIfLost(executor->WarmUp(progress), options.on_device_lost));
   return executor;
 }
 

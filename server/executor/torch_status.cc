@@ -71,6 +71,11 @@ absl::Status DeviceLost() {
   return Unavailable(kDeviceLost, "the device that the model runs on is lost");
 }
 
+absl::Status TellIfLost(absl::Status status, const std::function<void()>& on_lost) {
+  if (ReasonOf(status) == kDeviceLost && on_lost) on_lost();
+  return status;
+}
+
 absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
   try {
     work();

@@ -1,6 +1,7 @@
 // What a model or a device throws, as a status.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -10,6 +11,8 @@ namespace fovea {
 
 inline constexpr std::string_view kDeviceLost = "device.lost";
 absl::Status DeviceLost();  // UNAVAILABLE
+// Returns `status`, having called `on_lost` (may be null) where it says that the device is lost.
+absl::Status TellIfLost(absl::Status status, const std::function<void()>& on_lost);
 
 // Runs `work` and returns OK, or the status of what it threw:
 //   UNAVAILABLE (device.out_of_memory): an allocation failed, of pinned memory too;

@@ -46,7 +46,8 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
           .max_device_bytes = environment.max_device_bytes,
           .warm_up_turn = environment.warm_up_turn,
           .cancellation = model.cancellation,
-          .give_up_at = environment.give_up_at};
+          .give_up_at = environment.give_up_at,
+          .on_device_lost = environment.on_gpu_lost};
 }
 
 absl::StatusOr<LaneArrangement> ArrangementOf(const VersionToLoad& model,
@@ -54,6 +55,15 @@ absl::StatusOr<LaneArrangement> ArrangementOf(const VersionToLoad& model,
   return ArrangeLanes(model.spec.instances, model.spec.description.precision,
                       environment.device_threads, NumbersOf(environment.gpus),
                       model.spec.max_batch_size);
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(
+    const LaneArrangement& arrangement, const ServedModel::Environment& environment) {
+  const LaneDeviceOptions options{.threads = environment.device_threads,
+                                  .gpus = environment.gpus,
+                                  .available_memory = environment.available_memory};
+  return environment.make_devices ? environment.make_devices(arrangement, options)
+                                  : MakeLaneDevices(arrangement, options);
 }
 
 }  // namespace fovea

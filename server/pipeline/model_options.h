@@ -1,4 +1,4 @@
-// From a version's description to the options of the parts that run it.
+// From a version's description to the options of the parts that run it, and to its devices.
 #pragma once
 
 #include <memory>
@@ -24,5 +24,9 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
 // How images are brought to the model `info`, which is prepared with `preprocessing`.
 PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            const models::Preprocessing& preprocessing);
+
+// What a model that is arranged so runs on: at least one.
+absl::StatusOr<std::vector<std::unique_ptr<LaneDevice>>> DevicesOf(
+    const LaneArrangement& arrangement, const ServedModel::Environment& environment);
 
 }  // namespace fovea

@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "server/core/log.h"
 #include "server/executor/torch_status.h"
-#include "server/pipeline/create_executor.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
@@ -48,8 +47,8 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
                          DevicesOf(arrangement, environment));
   for (std::unique_ptr<LaneDevice>& device : devices) {
     FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<BatchExecutor> executor,
-                           CreateExecutor(ExecutorOptions(model, arrangement, environment),
-                                          std::move(device), environment, progress));
+                           BatchExecutor::Create(ExecutorOptions(model, arrangement, environment),
+                                                 std::move(device), environment.clock, progress));
     served->executors_.push_back(std::move(executor));
   }
   const models::ModelInfo& info = served->executor().info();
@@ -135,9 +134,8 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
   BatchExecutor& executor = ExecutorOf(batch->instance);
   const int lane = batch->instance / static_cast<int>(executors_.size());
   const RunOutcome outcome = executor.Run(lane, batch->threads, std::move(tasks), observer_.get());
-  if (executor.device_lost() && !lost_.exchange(true)) {
-    if (source_.on_lost) source_.on_lost(DeviceLost());
-    if (on_gpu_lost_) on_gpu_lost_();
+  if (executor.device_lost() && !lost_.exchange(true) && source_.on_lost) {
+    source_.on_lost(DeviceLost());
   }
   return outcome;
 }

@@ -82,10 +82,7 @@ class ServedModel final : public Servable {
 
  private:
   ServedModel(const VersionToLoad& model, const Environment& environment)
-      : source_(WithoutLabels(model)),
-        on_gpu_lost_(environment.on_gpu_lost),
-        imaging_(environment.imaging),
-        clock_(environment.clock) {}
+      : source_(WithoutLabels(model)), imaging_(environment.imaging), clock_(environment.clock) {}
   static VersionToLoad WithoutLabels(VersionToLoad model) {
     model.labels.clear();
     return model;
@@ -99,7 +96,6 @@ class ServedModel final : public Servable {
   RunOutcome RunBatch(std::unique_ptr<Batch> batch);
 
   const VersionToLoad source_;
-  const std::function<void()> on_gpu_lost_;
   ImagingPool& imaging_;
   Clock& clock_;
   std::atomic<bool> lost_ = false;  // source_.on_lost was called

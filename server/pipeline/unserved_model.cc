@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "server/pipeline/create_executor.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
 

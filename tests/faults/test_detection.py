@@ -494,13 +494,6 @@ def batches(server: Server) -> int:
 
 def start_slow(vision: Vision, server: Server) -> grpc.Future:
     """Gives the call as soon as its model has run: the results are being made."""
-    slow = begin_slow(vision, server)
-    assert not slow.done()
-    return slow
-
-
-def begin_slow(vision: Vision, server: Server) -> grpc.Future:
-    """The same, where it may have been answered meanwhile."""
     before = batches(server)
     payload = vision.request("Segment", "segments", flat_png(*SLOW), confidence=True)
     call = vision.caller.channel.unary_unary(f"/{VISION}/Segment")
@@ -524,7 +517,7 @@ def test_row_62_results_that_nobody_waits_for_are_not_made(slow_server):
         return time.monotonic() - began < whole / 2
 
     def over_grpc() -> bool:
-        slow = begin_slow(vision, server)
+        slow = start_slow(vision, server)
         return not slow.done() and is_soon_free(slow.cancel)
 
     def over_http() -> bool:
@@ -549,6 +542,7 @@ def test_row_62_results_that_nobody_waits_for_are_not_made(slow_server):
 def test_row_44_a_drain_waits_for_results_under_way(slow_server):
     server = slow_server()
     slow = start_slow(Vision(server), server)
+    assert not slow.done()
     assert server.terminate(timeout=120) == 0
     assert slow.result()
 
@@ -556,6 +550,7 @@ def test_row_44_a_drain_waits_for_results_under_way(slow_server):
 def test_row_44_at_the_drains_timeout_results_under_way_are_given_up(slow_server):
     server = slow_server("--drain-timeout", "100")
     slow = start_slow(Vision(server), server)
+    assert not slow.done()
     assert server.terminate(timeout=120) == 1
     expect(slow.exception(), "UNAVAILABLE", "server.drain_timeout")
     # It ended by itself: nothing hung until the process had to be ended.

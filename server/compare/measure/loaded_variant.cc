@@ -16,7 +16,6 @@
 #include "server/compare/model_pixels.h"
 #include "server/compare/variant_source.h"
 #include "server/executor/torch_status.h"
-#include "server/pipeline/create_executor.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
 
@@ -111,7 +110,7 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   source.spec.max_batch_size = options.batch_size;
 
   std::unique_ptr<LoadedVariant> variant(
-      new LoadedVariant(std::move(source), options, environment));
+      new LoadedVariant(std::move(source), options, environment.clock));
   const VersionToLoad& loaded = variant->source_;
   variant->weights_ = std::move(opened.weights);
   FOVEA_ASSIGN_OR_RETURN(LaneArrangement arrangement, ArrangementOf(loaded, environment));
@@ -127,7 +126,8 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   const auto warm_up = [&slowest = variant->warm_up_time_](const BatchSize&, Nanos took) {
     slowest = std::max(slowest, took);
   };
-  auto created = CreateExecutor(executor, std::move(devices.front()), environment, warm_up);
+  auto created =
+      BatchExecutor::Create(executor, std::move(devices.front()), environment.clock, warm_up);
   if (ReasonOf(created.status()) == "model.too_large") {
     return ResourceExhausted(
         "compare.too_large",
@@ -181,7 +181,6 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image
       }));
   executor_->device().EnterThread();
   executor_->Run(/*instance=*/0, threads_, std::move(tasks), /*observer=*/nullptr);
-  if (executor_->device_lost() && on_gpu_lost_) on_gpu_lost_();
   FOVEA_RETURN_IF_ERROR(status);
   pass.peak_bytes = pass.result.batch_peak_bytes;
   return pass;

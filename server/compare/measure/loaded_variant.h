@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -93,19 +92,14 @@ class LoadedVariant {
   static constexpr size_t kFeatureImages = 8;
 
  private:
-  LoadedVariant(VersionToLoad source, LoadedVariantOptions options,
-                const ServedModel::Environment& environment)
-      : source_(std::move(source)),
-        options_(std::move(options)),
-        clock_(environment.clock),
-        on_gpu_lost_(environment.on_gpu_lost) {}
+  LoadedVariant(VersionToLoad source, LoadedVariantOptions options, Clock& clock)
+      : source_(std::move(source)), options_(std::move(options)), clock_(clock) {}
   // Its place among the sizes that this was loaded for.
   uint64_t ShapeKey(const ResizedImage& image) const;
 
   const VersionToLoad source_;
   const LoadedVariantOptions options_;
   Clock& clock_;
-  const std::function<void()> on_gpu_lost_;  // may be null
   std::unique_ptr<RepositoryFile> weights_;  // open, so that source_ names it
   std::unique_ptr<BatchExecutor> executor_;
   std::shared_ptr<const ModelView> view_;

@@ -20,7 +20,7 @@ namespace fovea {
 // What happens to the passes of a faulty device. Shared with its lanes; thread-safe.
 struct FaultyDeviceFaults {
   std::atomic<int> delay_ms = 0;     // of each pass
-  std::atomic<bool> held = false;    // passes wait while it is set
+  std::atomic<bool> paused = false;  // passes wait while it is set
   std::atomic<int> most_images = 0;  // of one pass, before it is out of memory; 0: any number
   std::atomic<int> failures = 0;     // so many passes fail from now on
   std::atomic<int> passes = 0;       // that were asked for
@@ -78,7 +78,7 @@ class FaultyDevice final : public LaneDevice {
     void SufferFaults(const BatchSize& batch) {
       ++faults_->passes;
       std::this_thread::sleep_for(std::chrono::milliseconds(faults_->delay_ms));
-      while (faults_->held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (faults_->paused) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (const int most = faults_->most_images; most > 0 && batch.images > most) {
         TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", batch.images, " images");
       }

@@ -67,7 +67,8 @@ TEST(TorchStatusTest, CudaErrorsThatRefuseOneCallLoseNoDevice) {
   }
   // Devices that are taken, uncorrectable memory, illegal addresses and instructions, timeouts,
   // failed captures, what CUDA does not know, and a code that it does not have.
-  for (const int32_t code : {46, 214, 700, 702, 710, 715, 716, 717, 718, 719, 900, 901, 908, 999, 12345}) {
+  for (const int32_t code :
+       {46, 214, 700, 702, 710, 715, 716, 717, 718, 719, 900, 901, 908, 999, 12345}) {
     EXPECT_EQ(ReasonOf(RunTorch("given", CudaError(code))), kDeviceLost) << code;
   }
 }

@@ -21,6 +21,7 @@
 #include "server/pipeline/silent_observer.h"
 #include "server/repository/model_repository.h"
 #include "tests/model_zoo/folder/temp_repository.h"
+#include "tests/server/eventually.h"
 #include "tests/server/executor/fake_gpu.h"
 #include "tests/server/pipeline/pixel_request.h"
 #include "tests/server/scheduler/fake_task.h"
@@ -158,14 +159,11 @@ TEST_P(FaultyDeviceTest, AModelOnSeveralGpusRunsABatchOnEach) {
   EXPECT_EQ(expected[2], 0);
   for (const int gpu : {0, 1, 3}) ++expected[gpu];
   const int before = faults_->passes;
-  faults_->held = true;
+  faults_->paused = true;
   std::vector<std::future<Answer>> answers;
   for (int i = 0; i < 3; ++i) answers.push_back(Send(4));
-  for (int ms = 0; faults_->passes < before + 3 && ms < 60'000; ++ms) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(faults_->passes, before + 3) << "one after the other";
-  faults_->held = false;
+  EXPECT_TRUE(Eventually([&] { return faults_->passes == before + 3; })) << "one after the other";
+  faults_->paused = false;
   for (auto& answer : answers) EXPECT_TRUE(answer.get().response.ok());
   EXPECT_EQ(replays(), expected);
 }
@@ -214,10 +212,7 @@ TEST_P(FaultyDeviceTest, ADelayIsTimeOfTheComputeStage) {
 TEST_P(FaultyDeviceTest, HearsOfAThreadThatHasHadNothingToRunForASecond) {
   ASSERT_TRUE(Serve().ok());
   ASSERT_TRUE(Send(4).get().response.ok());
-  for (int waited_ms = 0; faults_->idle_calls == 0 && waited_ms < 5000; waited_ms += 10) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  EXPECT_GT(faults_->idle_calls, 0);
+  EXPECT_TRUE(Eventually([&] { return faults_->idle_calls > 0; }));
 }
 
 TEST_P(FaultyDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {

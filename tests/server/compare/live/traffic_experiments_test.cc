@@ -17,8 +17,8 @@
 #include "server/core/testing/fake_clock.h"
 #include "server/core/testing/notification.h"
 #include "server/scheduler/scheduler.h"
-#include "tests/server/compare/live/eventually.h"
 #include "tests/server/compare/live/fake_arms.h"
+#include "tests/server/eventually.h"
 
 namespace fovea {
 namespace {

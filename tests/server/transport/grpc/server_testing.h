@@ -16,6 +16,7 @@
 #include "server/api/server_api.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "tests/server/api/fakes.h"
+#include "tests/server/eventually.h"
 
 namespace fovea {
 
@@ -51,16 +52,6 @@ class GrpcServerTest : public ::testing::Test {
   // Any method, any bytes.
   grpc::Status CallRaw(const std::string& method, const std::string& message,
                        std::string* answer = nullptr, grpc::ClientContext* context = nullptr);
-
-  // Waits, a minute at most.
-  template <typename Condition>
-  static bool Eventually(Condition condition) {
-    for (int i = 0; i < 12'000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
 
   FakeInference inference_;
   FakeCatalog catalog_{inference_};
