@@ -10,7 +10,7 @@ PREFIX ?= /opt/fovea
 SECONDS ?= 600
 ARRIVALS ?= poisson
 
-.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-imaging bench-kernels bench-models bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-imaging bench-kernels bench-models bench-neighbours bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,11 @@ bench-serving: setup  ## Measure the server: against the raw model and Triton (m
 	@deploy/setup/build.sh $(PRESET) fovea-server bench_echo bench_load bench_raw_model
 	@tests/bench/serving/run.sh "$(BUILD)"
 
+bench-neighbours: setup  ## Measure what busy programs beside it cost the server and a training (4 minutes of a machine that is quiet otherwise)
+	@deploy/setup/setup.sh test
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea-train bench_load
+	@.venv/bin/python tests/bench/serving/neighbours.py --build "$(BUILD)"
+
 soak: setup  ## Half an hour of mixed, bad and abandoned requests while models are reloaded and the server is killed
 	@deploy/setup/setup.sh test
 	@deploy/setup/build.sh $(PRESET) fovea-server
@@ -89,12 +94,12 @@ soak: setup  ## Half an hour of mixed, bad and abandoned requests while models a
 
 simulate: setup  ## Run the scheduler in virtual time against a fixed delay: 100 models, 10,000 requests/s; table, CSV and plot
 	@deploy/setup/setup.sh bench
-	@deploy/setup/build.sh $(PRESET) bench_simulate
+	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) bench_simulate  # the CPU alone
 	@tests/bench/simulation/run.sh "$(BUILD)"
 
 capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual time (RATE= P99= SWEEP=batches.csv [ARRIVALS=])
-	@deploy/setup/build.sh $(PRESET) plan_capacity
-	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(SWEEP)" "$(ARRIVALS)"
+	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-capacity  # the CPU alone
+	@"$(BUILD)/bin/fovea-capacity" "$(RATE)" "$(P99)" "$(SWEEP)" "$(ARRIVALS)"
 
 bench-models: setup  ## Measure whole models: against PyTorch eager, OpenVINO, ONNX Runtime and the library of the processor's vendor (make peers), in fp32, bf16 and int8
 	@deploy/setup/setup.sh test

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
+
+#include "absl/strings/match.h"
 
 namespace fovea {
 
@@ -15,6 +18,12 @@ inline std::array<uint8_t, 3> ClassColour(int64_t class_index) {
       {0, 114, 178}, {213, 94, 0},   {204, 121, 167}, {187, 187, 187}};
   const int64_t rest = class_index % kColours;
   return kOkabeIto[rest < 0 ? rest + kColours : rest];
+}
+
+// Whether a class is what data sets call the rest of a picture. It is not painted: it would cover
+// what it is the background of.
+inline bool IsBackground(std::string_view label) {
+  return absl::EqualsIgnoreCase({label.data(), label.size()}, "background");
 }
 
 }  // namespace fovea

@@ -1,14 +1,21 @@
 // The one thing of EXIF that changes pixels.
 #pragma once
 
+#include <string_view>
+
 #include "base/bytes.h"
 
 namespace fovea {
 
+// Precedes the TIFF structure in a JPEG's segment.
+inline constexpr std::string_view kExifPrefix("Exif\0\0", 6);
+
 // The orientation, 1 to 8, that the first directory of a TIFF structure names (EXIF 2.32, tag
-// 0x0112, a SHORT). 1 where it is absent, out of range, of another type, or where the structure
-// makes no sense: bad metadata does not make a bad image. Only the first directory is read and no
-// link is followed, so links in a circle do no harm.
+// 0x0112), with or without kExifPrefix before it. As Pillow it is read as a SHORT or a LONG, signed
+// or not, the first of several, and behind a TIFF magic in the wrong byte order. 1 where it is
+// absent, out of range, of another type, or where the structure makes no sense: bad metadata does
+// not make a bad image. Only the first directory is read and no link is followed, so links in a
+// circle do no harm.
 int ExifOrientation(Bytes tiff);
 
 // What turns a picture upright.

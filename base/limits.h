@@ -75,9 +75,11 @@ inline constexpr size_t kMaxSharedMemoryRegions = 256;
 inline constexpr size_t kMaxSharedMemoryNameBytes = 254;
 // Of an answer that is not counted, so that health is told when all memory is in use.
 inline constexpr int64_t kUncountedAnswerBytes = 512;
-// Open at a time, of all callers (row 38).
+// Open at a time, of all callers and of one connection (rows 38, 99).
 inline constexpr int kMaxHealthWatches = 4096;
+inline constexpr int kMaxHealthWatchesPerConnection = 64;
 inline constexpr int kMaxReflectionStreams = 256;
+inline constexpr int kMaxReflectionStreamsPerConnection = 16;
 
 // Experiments. A tenth of the device's time beside models that always have work (flag), and what
 // the models of one may hold (flag).
@@ -113,7 +115,6 @@ inline constexpr int64_t kMaxServeMessageBytes = 16 * kKiB;  // that names them
 inline constexpr size_t kMaxWaitingExplanations = 8;
 inline constexpr int64_t kMaxExplainedMaps = 256;
 inline constexpr int64_t kMaxExplainedPixels = 64 * 1024 * 1024;
-inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
 // Of live comparisons (rows 89, 90): that run at a time; of those that have ended, the oldest is
 // forgotten beyond so many; starts that wait for the one that loads.
 inline constexpr size_t kMaxLiveExperiments = 8;
@@ -149,6 +150,12 @@ inline constexpr int64_t kQuietMs = 100;
 inline constexpr int64_t kMaxQuietWaitMs = 500;
 // In which requests that are given up at the drain's end are still answered.
 inline constexpr int64_t kGiveUpSeconds = 4;
+
+// The log (row 96): lines that wait to be written, beyond which the oldest are dropped; how long an
+// orderly exit waits for them, and one that comes whatever hangs.
+inline constexpr int kMaxQueuedLogLines = 4096;
+inline constexpr int64_t kLogFlushMs = 1000;
+inline constexpr int64_t kHastyLogFlushMs = 100;
 
 // Files that the operator names: certificates and API keys.
 inline constexpr size_t kMaxSecretFileBytes = 1 << 20;
@@ -209,7 +216,7 @@ inline constexpr int64_t kMetricsPortBytes = 64 * kMiB;  // of answers to scrape
 // Images.
 inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13; flag)
 // In the header, before decoding (row 14; flag).
-inline constexpr int64_t kMaxImagePixels = 50'000'000;
+inline constexpr int64_t kMaxImagePixels = 100'000'000;
 inline constexpr int kMaxImageSide = 32'767;
 inline constexpr int kMaxAspectRatio = 1000;  // longer over shorter side (row 24)
 inline constexpr int kMaxJpegScans = 100;     // progressive bombs (row 16)

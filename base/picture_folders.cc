@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/picture_signatures.h"
 #include "base/status.h"
 
 namespace fovea {
@@ -36,13 +42,50 @@ std::string Quoted(const std::string& name) {
                       name.size() > kMaxShown ? "...'" : "'");
 }
 
-}  // namespace
-
-bool IsPictureName(const fs::path& file) {
+std::string Extension(const fs::path& file) {
   std::string extension = file.extension().string();
   std::ranges::transform(extension, extension.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".webp";
+  return extension;
+}
+
+std::string Printable(const std::string& name) { return absl::CHexEscape(name.substr(0, 16)); }
+
+bool BeginsAsPicture(std::string_view bytes) {
+  return std::ranges::any_of(PictureSignatures(), [bytes](const PictureSignature& signature) {
+    return signature.sure && bytes.starts_with(signature.magic) &&
+           bytes.substr(std::min(bytes.size(), signature.second_at)).starts_with(signature.second);
+  });
+}
+
+}  // namespace
+
+bool IsPicture(const fs::path& file) {
+  const std::span<const std::string_view> extensions = PictureExtensions();
+  if (std::ranges::find(extensions, Extension(file)) != extensions.end()) return true;
+  std::error_code unknown;
+  if (!fs::is_regular_file(file, unknown)) return false;  // a pipe would be waited for
+  std::string beginning(12, '\0');
+  std::ifstream(file, std::ios::binary).read(beginning.data(), 12);
+  return BeginsAsPicture(beginning);
+}
+
+void FilesLeftOut::Add(const fs::path& file) {
+  const std::string extension = Extension(file);
+  ++by_extension_[extension.empty() ? "without an extension" : Printable(extension)];
+  ++count_;
+}
+
+std::string FilesLeftOut::Line() const {
+  if (count_ == 0) return "";
+  std::vector<std::pair<std::string, int64_t>> kinds(by_extension_.begin(), by_extension_.end());
+  std::ranges::stable_sort(kinds, std::greater(), [](const auto& kind) { return kind.second; });
+  constexpr size_t kMostKinds = 8;
+  std::string line = absl::StrCat(count_, count_ == 1 ? " file" : " files", " left out:");
+  for (size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i) {
+    absl::StrAppend(&line, i == 0 ? " " : ", ", kinds[i].first, " ", kinds[i].second);
+  }
+  return kinds.size() > kMostKinds ? line + ", ..." : line;
 }
 
 absl::StatusOr<std::vector<fs::path>> FilesIn(const fs::path& folder, const WantedFile& wanted) {
@@ -75,8 +118,9 @@ absl::StatusOr<std::vector<fs::path>> FoldersIn(const fs::path& folder) {
   });
 }
 
-absl::StatusOr<std::vector<ClassPicture>> PicturesOfClasses(
-    const fs::path& folder, const std::vector<std::string>& labels) {
+absl::StatusOr<std::vector<ClassPicture>> PicturesOfClasses(const fs::path& folder,
+                                                            const std::vector<std::string>& labels,
+                                                            FilesLeftOut* left_out) {
   FOVEA_ASSIGN_OR_RETURN(const std::vector<fs::path> classes, FoldersIn(folder));
   std::vector<ClassPicture> pictures;
   for (const fs::path& of_class : classes) {
@@ -86,7 +130,12 @@ absl::StatusOr<std::vector<ClassPicture>> PicturesOfClasses(
       return absl::InvalidArgumentError(
           absl::StrCat("the folder ", of_class.string(), ": there is no class ", Quoted(name)));
     }
-    FOVEA_ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesBelow(of_class, IsPictureName));
+    const auto wanted = [left_out](const fs::path& file) {
+      const bool is_picture = IsPicture(file);
+      if (!is_picture && left_out != nullptr) left_out->Add(file);
+      return is_picture;
+    };
+    FOVEA_ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesBelow(of_class, wanted));
     if (files.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("there is no picture in ", of_class.string()));
     }

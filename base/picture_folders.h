@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,21 @@
 
 namespace fovea {
 
-// Of a file that holds a picture: .jpg, .jpeg, .png or .webp in any case.
-bool IsPictureName(const std::filesystem::path& file);
+// True for a file that holds a picture: by its extension in any case, or by its first bytes
+// (base/picture_signatures.h). A file that cannot be opened goes by its extension.
+bool IsPicture(const std::filesystem::path& file);
+
+// Files of a folder that are not used, for a line that says so.
+class FilesLeftOut {
+ public:
+  void Add(const std::filesystem::path& file);
+  // "24 files left out: .heic 6, .txt 18"; empty where there are none.
+  std::string Line() const;
+
+ private:
+  std::map<std::string, int64_t> by_extension_;
+  int64_t count_ = 0;
+};
 
 // Each sorted by name, without what begins with a dot. NOT_FOUND: there is no such folder.
 // FAILED_PRECONDITION: it cannot be read.
@@ -34,8 +48,9 @@ struct ClassPicture {
 
 // The pictures of a folder for each class, called as one of `labels`, which need not all be there;
 // those in folders below count as well. INVALID_ARGUMENT: a folder is called otherwise, or holds no
-// picture; NOT_FOUND: there is no folder of a class.
+// picture; NOT_FOUND: there is no folder of a class. `left_out`: the other files; may be null.
 absl::StatusOr<std::vector<ClassPicture>> PicturesOfClasses(const std::filesystem::path& folder,
-                                                            const std::vector<std::string>& labels);
+                                                            const std::vector<std::string>& labels,
+                                                            FilesLeftOut* left_out = nullptr);
 
 }  // namespace fovea

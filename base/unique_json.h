@@ -8,8 +8,8 @@
 namespace fovea {
 
 // Nothing where `text` is no JSON, or where an object has one key twice: which of the two counts
-// JSON leaves open, so that two readers could read two things. Recurses with the nesting: bound
-// `text`.
+// JSON leaves open, so that two readers could read two things. Nor where it is nested more than 100
+// deep, as protobuf's reader has it: who reads what was parsed may recurse.
 std::optional<nlohmann::json> ParseUniqueJson(std::string_view text);
 
 }  // namespace fovea

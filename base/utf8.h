@@ -21,4 +21,12 @@ inline bool IsControl(uint32_t code_point) {
   return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
 }
 
+// Separators of lines and paragraphs, and marks that turn the direction of text: a terminal or
+// viewer would show other lines than were written.
+inline bool IsMisleading(uint32_t code_point) {
+  return code_point == 0x061C || code_point == 0x200E || code_point == 0x200F ||
+         (code_point >= 0x2028 && code_point <= 0x202E) ||
+         (code_point >= 0x2066 && code_point <= 0x2069);
+}
+
 }  // namespace fovea

@@ -1,5 +1,6 @@
 #include "kernels/autograd.h"
 
+#include <ATen/FuncTorchTLS.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/intrusive_ptr.h>
@@ -59,9 +60,25 @@ struct ReferenceGradient : torch::autograd::Function<ReferenceGradient> {
 }  // namespace
 
 at::Tensor ApplyWithReferenceGradient(const std::vector<at::Tensor>& inputs, DifferentiableOp op) {
+  for (const at::Tensor& input : inputs) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        !input._fw_grad(/*level=*/0).defined(),
+        "Fovea's operators have no forward-mode derivatives (torch.func.jvp, "
+        "jacfwd, dual numbers): differentiate them by torch.autograd, "
+        "jacobians by torch.autograd.functional.jacobian");
+  }
   const bool wanted = at::GradMode::is_enabled() &&
                       std::any_of(inputs.begin(), inputs.end(),
                                   [](const at::Tensor& t) { return t.requires_grad(); });
+  if (wanted && at::functorch::functorchTLSAccessor() != nullptr) {
+    try {
+      at::functorch::functorchTLSAccessor()->checkSupportsCppAutogradFunction();
+    } catch (const c10::Error&) {
+      C10_THROW_ERROR(NotImplementedError,
+                      "Fovea's operators are differentiated by torch.autograd (backward, "
+                      "torch.autograd.grad), and not within torch.func's transforms");
+    }
+  }
   if (!wanted) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     return op.forward(inputs);

@@ -67,6 +67,9 @@ enum class ResizeMode {
          // the model's sizes that holds it; the rest is filled up with zeros, normalised
 };
 enum class Interpolation { kBilinear, kBicubic };
+// Rounding of a centre crop's offset: halves to the even pixel (timm, torchvision), or down
+// (transformers).
+enum class CropOffset { kNearest, kFloor };
 
 // Of pictures that are not cut, where nothing else is said: as detectors are published on COCO (Lin
 // et al., CVPR 2017) and segmenters on ADE20K (mmsegmentation).
@@ -84,6 +87,7 @@ struct Preprocessing {
   ResizeMode resize_mode = ResizeMode::kShortestEdge;
   Interpolation interpolation = Interpolation::kBicubic;
   double crop_fraction = 0.9;  // in (0, 1]; not with kFit
+  CropOffset crop_offset = CropOffset::kNearest;
   // kFit: the shorter side becomes shorter_side, or as much less as keeps the longer one from being
   // more than longer_side, or than what the model's sizes hold. 0: as large as they hold.
   int64_t shorter_side = 0, longer_side = 0;
@@ -133,6 +137,13 @@ struct VitSizes {
   bool operator==(const VitSizes&) const = default;
 };
 
+// Conversion of a classifier's logits to confidences: shares of all classes, or each by itself.
+enum class ClassifierActivation { kSoftmax, kSigmoid };
+
+// Order in which a map is padded and rolled that shifted windows do not divide. Swin's authors,
+// transformers and torchvision pad first, timm rolls first.
+enum class WindowPadding { kPadThenRoll, kRollThenPad };
+
 // Of an output: FP32, UINT8 or INT64.
 enum class ElementType { kFloat, kByte, kInt64 };
 
@@ -154,6 +165,8 @@ struct ModelDescription {
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size
   std::vector<ImageSize> further_sizes;       // that Run and Features take besides, once prepared
   std::optional<VitSizes> vit;                // with the backbone "vit" only
+  ClassifierActivation classifier_activation = ClassifierActivation::kSoftmax;
+  WindowPadding window_padding = WindowPadding::kPadThenRoll;
   Precision precision = Precision::kFp32;
   // Seeded weights instead of a file.
   std::optional<uint64_t> random_weights_seed;

@@ -119,11 +119,16 @@ def repository(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that takes tensors in the shared memory of its callers."""
+    """A server that takes tensors in the shared memory of its callers, with a model that refuses NaN."""
+    folder = tmp_path_factory.mktemp("sharing")
+    model = shutil.copytree(DEMO / "shapes", folder / "models" / "shapes")
+    with (model / "model.textproto").open("a") as description:
+        description.write("allow_non_finite: false\n")
     running = Server(
-        tmp_path_factory.mktemp("sharing") / "server.log",
-        *("--model-repository", str(DEMO), "--model-control-mode", "explicit"),
-        *("--load-model", "shapes", "--allow-client-shm"),
+        folder / "server.log",
+        *("--model-repository", str(folder / "models")),
+        *("--model-control-mode", "explicit", "--load-model", "shapes"),
+        "--allow-client-shm",
     )
     yield running
     code = running.terminate()

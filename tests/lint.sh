@@ -10,8 +10,9 @@ step() { printf '\n== %s\n' "$1"; }
 
 step "environment variables"
 # A variable that a program reads is part of its interface: outside these files, and tests, none is read.
-environment_readers='client/cpp/cli/app.cc client/cpp/cli/companion.cc client/cpp/cli/main.cc kernels/choice/choice.cc kernels/dispatch.cc
-  server/lifecycle/config_file.cc server/lifecycle/openmp_spinning.cc
+environment_readers='client/cpp/cli/app.cc client/cpp/cli/companion.cc client/cpp/cli/main.cc client/cpp/cli/server_access.cc kernels/choice/choice.cc
+  kernels/barrier_waits.cc kernels/dispatch.cc
+  server/lifecycle/config_file.cc server/lifecycle/openmp_spinning.cc server/lifecycle/options.cc
   server/lifecycle/service_manager.cc tests/'
 if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s ' $environment_readers); then failed=1; fi
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 def run(
     address: str,
     model: str,
-    data: pathlib.Path,
+    data: pathlib.Path | None,
     *extra: str,
     protocol: str = "grpc",
     concurrency: str = "1",
@@ -23,8 +23,8 @@ def run(
 ) -> list[dict[str, str]]:
     """The rows of its report, one for each concurrency, in its order.
 
-    `data`: what it sends, a folder with a binary file for each input or a JSON file; its own random floats are random
-    bytes, NaN among them. `concurrency`: start[:end[:step]]. A window of measurement lasts `window_ms`, or as long as
+    `data`: what it sends, a folder with a binary file for each input or a JSON file; None: its own, which are random
+    bits, so that floats have NaN among them. `concurrency`: start[:end[:step]]. A window of measurement lasts `window_ms`, or as long as
     ten requests take, on however busy a machine; no spread between windows is too large. Raises RuntimeError with all it printed where it does not run to its end.
     """
     window = (
@@ -35,7 +35,7 @@ def run(
     with tempfile.NamedTemporaryFile(suffix=".csv") as report:
         command = [
             ROOT / ".venv/bin/perf_analyzer", "-m", model, "-i", protocol, "-u", address, "--concurrency-range", concurrency,
-            "--input-data", data, *window, "-s", 999, "-r", most_windows, "-f", report.name, *extra,
+            *(["--input-data", data] if data else []), *window, "-s", 999, "-r", most_windows, "-f", report.name, *extra,
         ]  # fmt: skip
         ran = subprocess.run(
             [str(part) for part in command],

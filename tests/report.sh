@@ -1,10 +1,9 @@
 # For run.sh and sanitize.sh: runs the parts of a suite one after another, and prints what each took and how it ended.
 #   part NAME COMMAND...   fails as the command does
 #   report                 ends the script: 1 where a part failed
-# Tests append to $FOVEA_SKIPPED what they could not run on this machine, a line each.
-FOVEA_SKIPPED=$(mktemp)
-export FOVEA_SKIPPED
-trap 'rm -f "$FOVEA_SKIPPED"' EXIT
+#   $skipped               a file to which tests append what they could not run on this machine, a line each
+skipped=$(mktemp)
+trap 'rm -f "$skipped"' EXIT
 part_names=() part_seconds=() part_outcomes=()
 
 part() {
@@ -24,9 +23,9 @@ report() {
     [ "${part_outcomes[$i]}" = ok ] || failed=1
   done
   printf '%-28s %5d s\n' "all" "$SECONDS"
-  if [ -s "$FOVEA_SKIPPED" ]; then
+  if [ -s "$skipped" ]; then
     printf '\n== not run, because this machine lacks what it takes\n'
-    sort -u "$FOVEA_SKIPPED"
+    sort -u "$skipped"
   fi
   exit $failed
 }

@@ -37,14 +37,15 @@ class Server:
         environment: dict[str, str] | None = None,
         ready: bool = True,
         program: Sequence[object] = (SERVER,),
+        errors: int = subprocess.STDOUT,
     ):
-        """`program`: the server, or a command in front of it that becomes the server."""
+        """`program`: the server, or a command in front of it that becomes the server. `errors`: its standard error."""
         self.log = log
         self._output = log.open("wb")
         self.process = subprocess.Popen(
             command_line(*flags, program=program),
             stdout=self._output,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             env={**os.environ, **(environment or {})},
         )
         try:

@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 # With answers of its own (kernels/choice): what is instrumented is measured to be slow.
 build_and_run() {
   local -x FOVEA_CHOICES=$PWD/build/$1/choices.json
-  deploy/setup/build.sh "$1" "$1_tests" && ctest --test-dir "build/$1" --output-on-failure -j "$(nproc)" -L "$1"
+  deploy/setup/build.sh "$1" "$1_tests" &&
+    FOVEA_SKIPPED=$skipped ctest --test-dir "build/$1" --output-on-failure -j "$(nproc)" -L "$1"
 }
 export FOVEA_CUDA_TYPES=ONE
 

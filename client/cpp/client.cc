@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/comparison_wire.h"
@@ -31,18 +33,31 @@ namespace {
 
 constexpr int kMostAttempts = 5;  // gRPC's own bound
 
+// gRPC's own, of targets (grpc/doc/naming.md).
+constexpr const char* kSchemes[] = {"dns",           "ipv4",  "ipv6", "unix",
+                                    "unix-abstract", "vsock", "xds",  "google-c2p"};
+
 // HOST:PORT and [IPV6]:PORT are checked here, because gRPC would take any text for a host and look
-// for it.
+// for it, URLs among them.
 absl::Status CheckAddress(const std::string& address) {
-  if (address.find('/') != std::string::npos)
-    return absl::OkStatus();  // a target as gRPC writes them
+  const std::string scheme = address.substr(0, address.find(':'));
+  const bool with_path = address.find('/') != std::string::npos;
+  if (with_path && std::ranges::find(kSchemes, scheme) != std::end(kSchemes)) {
+    return absl::OkStatus();
+  }
+  const std::string url = scheme + "://";
+  if (absl::StartsWith(address, url)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "' is no server address: write HOST:PORT without '", url,
+                     "', for example 127.0.0.1:8001"));
+  }
   const size_t colon = address.rfind(':');
   int port = 0;
   const bool has_port = colon != std::string::npos && colon > 0 &&
                         absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
                         port <= 65535;
   const bool bare_ipv6 = has_port && address.find(':') != colon && address[0] != '[';
-  if (!has_port || bare_ipv6) {
+  if (!has_port || bare_ipv6 || with_path) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", address, "' is no server address: write HOST:PORT, for example 127.0.0.1:8001"));
   }

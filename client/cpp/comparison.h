@@ -16,10 +16,11 @@
 namespace fovea::client {
 
 struct CompareRequest {
-  std::vector<Variant> variants;    // two to eight, the baseline first
-  std::vector<std::string> images;  // JPEG, PNG or WebP files
-  int rounds = 0;                   // before the first look at the verdicts; 0: 20
-  int max_rounds = 0;               // while a verdict is missing; 0: ten times `rounds`
+  std::vector<Variant> variants;  // two to eight, the baseline first
+  // Picture files (JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF).
+  std::vector<std::string> images;
+  int rounds = 0;      // before the first look at the verdicts; 0: 20
+  int max_rounds = 0;  // while a verdict is missing; 0: ten times `rounds`
   absl::Duration max_time = absl::ZeroDuration();  // once `rounds` are done; zero: a minute
   int batch_size = 0;                              // 0: one image
   int threads = 0;                                 // 0: all of the server's for models
@@ -29,11 +30,12 @@ enum class Verdict {
   kBaseline,
   kFaster,
   kSlower,
-  kNoDifference,
+  kEquivalent,  // within 5 %
   // No verdict, because
+  kUndecided,   // the interval allows for more than one
   kFewRounds,   // an interval needs more
   kUnsteady,    // times are autocorrelated over so many rounds that these are too few
-  kControlOff,  // the control's interval excludes 1: something else moved the times
+  kControlOff,  // the control is itself faster or slower: something else moved the times
   kWide,        // the interval, or the control's, is wider than a tenth
   kUnknown,     // the server is newer than this library
 };
@@ -50,7 +52,7 @@ struct ClassAgreement {
   int images = 0;
   int same_top1 = 0;
   double top5_overlap = 0;
-  double kl_divergence = 0;  // in nats
+  double kl_divergence = 0;  // in nats; of sigmoids the mean of the classes' own
   double max_confidence_difference = 0;
 };
 struct ObjectAgreement {
@@ -83,7 +85,8 @@ struct ComparedVariant {
   Quartiles postprocess_ms;
   Quartiles decode_ms;
   Quartiles preprocess_ms;
-  std::optional<Quartiles> attention_ms;  // none: the model has no attention
+  std::optional<Quartiles> attention_ms;  // none: the model has no attention, or...
+  bool attention_left_out = false;        // ...what was measured contradicts `compute`
   double images_per_second = 0;
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;
@@ -100,6 +103,16 @@ struct ComparedImage {
   int width = 0;
 };
 
+// Where and when something was measured.
+struct Provenance {
+  std::string at;  // when it began: RFC 3339, in UTC; empty: the server is older than this library
+  std::string by;  // program and version
+  std::string processor;
+  int cores = 0;                      // that the server may run on
+  std::optional<double> other_cores;  // that other processes used, mean
+  bool busy = false;                  // others left the threads less than a core each
+};
+
 struct Comparison {
   std::vector<ComparedVariant> variants;  // the baseline first
   ComparedTime control;
@@ -108,6 +121,7 @@ struct Comparison {
   int threads = 1;
   std::string device;
   std::vector<ComparedImage> images;
+  Provenance measured;
 };
 
 }  // namespace fovea::client

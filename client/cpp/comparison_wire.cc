@@ -13,8 +13,11 @@ Verdict FromWire(fovea::v1::Verdict verdict) {
       return Verdict::kFaster;
     case fovea::v1::SLOWER:
       return Verdict::kSlower;
-    case fovea::v1::NO_DIFFERENCE:
-      return Verdict::kNoDifference;
+    case fovea::v1::EQUIVALENT:
+      return Verdict::kEquivalent;
+    case fovea::v1::NO_DIFFERENCE:  // of an earlier server
+    case fovea::v1::UNDECIDED:
+      return Verdict::kUndecided;
     case fovea::v1::FEW_ROUNDS:
       return Verdict::kFewRounds;
     case fovea::v1::UNSTEADY:
@@ -51,6 +54,7 @@ ComparedVariant FromWire(const fovea::v1::ComparedVariant& message) {
                           .parameters = message.parameters(),
                           .multiply_adds = message.multiply_adds()};
   if (message.has_attention_ms()) variant.attention_ms = QuartilesFromWire(message.attention_ms());
+  variant.attention_left_out = message.attention_left_out();
   switch (message.agreement_case()) {
     case fovea::v1::ComparedVariant::kClasses: {
       const auto& classes = message.classes();
@@ -97,6 +101,16 @@ Estimate EstimateFromWire(const fovea::v1::Estimate& estimate) {
   return {estimate.value(), estimate.lower(), estimate.upper()};
 }
 
+Provenance ProvenanceFromWire(const fovea::v1::Provenance& message) {
+  Provenance provenance{.at = message.at(),
+                        .by = message.by(),
+                        .processor = message.processor(),
+                        .cores = message.cores(),
+                        .busy = message.busy()};
+  if (message.has_other_cores()) provenance.other_cores = message.other_cores();
+  return provenance;
+}
+
 void AddToWire(const std::vector<Variant>& variants,
                google::protobuf::RepeatedPtrField<fovea::v1::Variant>* messages) {
   for (const Variant& variant : variants) {
@@ -114,7 +128,7 @@ uint64_t MicrosecondsToWire(absl::Duration duration) {
 
 bool IsVerdict(Verdict verdict) {
   return verdict == Verdict::kFaster || verdict == Verdict::kSlower ||
-         verdict == Verdict::kNoDifference;
+         verdict == Verdict::kEquivalent;
 }
 
 fovea::v1::CompareRequest ToWire(const CompareRequest& request) {
@@ -163,6 +177,7 @@ absl::StatusOr<Comparison> FromWire(const fovea::v1::Comparison& message) {
   for (const auto& variant : message.variants()) {
     comparison.variants.push_back(FromWire(variant));
   }
+  comparison.measured = ProvenanceFromWire(message.measured());
   for (const auto& image : message.images()) {
     comparison.images.push_back({image.height(), image.width()});
   }

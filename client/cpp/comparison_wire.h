@@ -23,5 +23,6 @@ void AddToWire(const std::vector<Variant>& variants,
 uint64_t MicrosecondsToWire(absl::Duration duration);  // 0: none; else at least 1
 Quartiles QuartilesFromWire(const fovea::v1::Quartiles& quartiles);
 Estimate EstimateFromWire(const fovea::v1::Estimate& estimate);
+Provenance ProvenanceFromWire(const fovea::v1::Provenance& provenance);
 
 }  // namespace fovea::client

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
 #include "client/cpp/variant.h"
 
@@ -87,6 +88,7 @@ struct Experiment {
   std::string reason;  // in words, where it has ended
   absl::Duration running;
   std::vector<ArmReport> arms;  // as the plan's
+  Provenance measured;
 };
 
 }  // namespace fovea::client

@@ -1,6 +1,7 @@
 #include "client/cpp/experiment_wire.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/comparison_wire.h"
 
 namespace fovea::client {
 namespace {
@@ -120,7 +121,8 @@ absl::StatusOr<Experiment> FromWire(const fovea::v1::Experiment& message) {
   Experiment experiment{.plan = FromWire(message.plan()),
                         .state = FromWire(message.state()),
                         .reason = message.reason(),
-                        .running = absl::Seconds(message.running_seconds())};
+                        .running = absl::Seconds(message.running_seconds()),
+                        .measured = ProvenanceFromWire(message.measured())};
   for (const auto& arm : message.arms()) experiment.arms.push_back(FromWire(arm));
   return experiment;
 }

@@ -21,7 +21,7 @@ enum class PictureForm {
 
 struct ExplainRequest {
   Variant variant;
-  std::string image;                   // a JPEG, PNG or WebP file
+  std::string image;                   // a picture file (JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF)
   std::vector<ExplainMethod> methods;  // at least one
   std::vector<int> layers;             // kMaps only, counted from 0; empty: all
   std::vector<int> heads;              // kMaps only, counted from 0; empty: the mean over all

@@ -61,9 +61,9 @@ std::string WhyNoConnection(const std::string& address) {
   }
   switch (error) {
     case 0:
-      return absl::StrCat("what listens at ", address,
-                          " does not answer in gRPC: is it another port of "
-                          "the server's, or behind TLS, which this client does not speak?");
+      return absl::StrCat(address,
+                          " does not speak gRPC: is it another of the server's ports (gRPC's "
+                          "default is 8001), or does it need TLS?");
     case ECONNREFUSED:
       return absl::StrCat("nothing listens at ", address, ": is fovea-server running there?");
     default:

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "base/statistics.h"
+#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
 #include "client/cpp/variant.h"
 
@@ -20,8 +21,9 @@ enum class SweepAxis { kResolution, kBatch, kK, kTemperature, kHeads, kThreads, 
 struct SweepRequest {
   std::vector<Variant> variants;  // one to eight, a curve each
   SweepAxis over = SweepAxis::kResolution;
-  std::vector<std::string> values;                 // one to 32
-  std::string image;                               // a JPEG, PNG or WebP file; empty: noise
+  std::vector<std::string> values;  // one to 32
+  // A picture file (JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF); empty: noise.
+  std::string image;
   int rounds = 0;                                  // 0: 20
   absl::Duration max_time = absl::ZeroDuration();  // zero: five minutes
   int batch_size = 0;                              // 0: one image
@@ -33,7 +35,8 @@ struct SweptPoint {
   std::string attention;
   Quartiles compute_ms;
   std::optional<Estimate> compute_estimate_ms;  // none: fewer than 20 rounds
-  std::optional<Quartiles> attention_ms;        // none: the model has no attention
+  std::optional<Quartiles> attention_ms;        // none: the model has no attention, or...
+  bool attention_left_out = false;              // ...what was measured contradicts `compute_ms`
   double images_per_second = 0;
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;
@@ -67,6 +70,7 @@ struct Sweep {
   int batch_size = 1;
   int threads = 1;
   std::string device;
+  Provenance measured;  // empty: no point could be measured
 };
 
 }  // namespace fovea::client

@@ -27,6 +27,7 @@ SweptPoint FromWire(const fovea::v1::SweptPoint& message) {
                    .weight_bytes = message.weight_bytes(),
                    .multiply_adds = message.multiply_adds()};
   if (message.has_attention_ms()) point.attention_ms = QuartilesFromWire(message.attention_ms());
+  point.attention_left_out = message.attention_left_out();
   if (message.has_compute_estimate_ms()) {
     point.compute_estimate_ms = EstimateFromWire(message.compute_estimate_ms());
   }
@@ -79,7 +80,8 @@ absl::StatusOr<Sweep> FromWire(const fovea::v1::Sweep& message) {
               .rounds = message.rounds(),
               .batch_size = message.batch_size(),
               .threads = message.threads(),
-              .device = message.device()};
+              .device = message.device(),
+              .measured = ProvenanceFromWire(message.measured())};
   const auto* const axis = std::find_if(std::begin(kAxes), std::end(kAxes), [&](const auto& known) {
     return known.second == message.over();
   });

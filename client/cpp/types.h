@@ -75,10 +75,11 @@ struct ModelInfo {
 
 struct ClassifyRequest {
   ModelId model;
-  std::vector<std::string> images;  // contents of JPEG, PNG or WebP files; they share one batch
-  int top_k = 0;                    // classes to return for each image; 0: five
-  uint32_t priority = 0;            // 1 is served first; 0: the model's default
-  std::string id;                   // returned unchanged
+  // Contents of picture files (JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF); they share one batch.
+  std::vector<std::string> images;
+  int top_k = 0;          // classes to return for each image; 0: five
+  uint32_t priority = 0;  // 1 is served first; 0: the model's default
+  std::string id;         // returned unchanged
 };
 
 struct ClassScore {
@@ -100,9 +101,10 @@ struct ClassifyResponse {
 
 struct DetectRequest {
   ModelId model;
-  std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
-  float score_threshold = 0;        // objects of a lower score are left out; in [0, 1]
-  int max_detections = 0;           // for each image, best first; 0: as many as the model gives
+  // Contents of picture files (JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF), at most 64.
+  std::vector<std::string> images;
+  float score_threshold = 0;  // objects of a lower score are left out; in [0, 1]
+  int max_detections = 0;     // for each image, best first; 0: as many as the model gives
   // Only objects of these classes, each a label or a class number; empty: of all classes. At most
   // twice as many as the model has classes: INVALID_ARGUMENT request.too_many_classes.
   std::vector<std::string> classes;
@@ -147,10 +149,11 @@ struct DetectResponse {
 
 struct SegmentRequest {
   ModelId model;
-  std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
-  bool confidence = false;          // besides, how sure the model is of each pixel's class
-  uint32_t priority = 0;            // 1 is served first; 0: the model's default
-  std::string id;                   // returned unchanged
+  // Contents of picture files (JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF), at most 64.
+  std::vector<std::string> images;
+  bool confidence = false;  // besides, how sure the model is of each pixel's class
+  uint32_t priority = 0;    // 1 is served first; 0: the model's default
+  std::string id;           // returned unchanged
 };
 
 struct ClassArea {

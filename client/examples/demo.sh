@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demonstration behind `make demo`: demo.sh BUILD [IMAGE] [MODEL]
-#   IMAGE   a JPEG, PNG or WebP file; one of client/examples by default
+#   IMAGE   a picture file; one of client/examples by default
 #   MODEL   a bundled model (shapes by default), or the folder of a model of your own, for example one that
 #           `fovea import` wrote
 # Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and measures

@@ -6,7 +6,8 @@ const KEY = "fovea.key"; // of the session's storage: it goes with the tab
 
 export class ApiError extends Error {
   constructor(status, { error, code, reason } = {}) {
-    super(error || `the server answered ${status}`);
+    super(error ? `The server says: ${error}` : `Something between this page and the server has answered ${status}`);
+    this.told = error || "";
     this.status = status;
     this.code = code || "";
     this.reason = reason || "";
@@ -14,11 +15,16 @@ export class ApiError extends Error {
 }
 
 let askForKey = async () => null;
+let heardReach = () => {};
 let asking = null;
 
 // `ask(why)`: a promise of a key, or of null where none is given.
 export function onKeyNeeded(ask) {
   askForKey = ask;
+}
+// `heard(reached)`: whether the server has answered at all, after each request.
+export function onReach(heard) {
+  heardReach = heard;
 }
 export const storedKey = () => sessionStorage.getItem(KEY) || "";
 export function storeKey(key) {
@@ -36,15 +42,25 @@ async function errorOf(response) {
   return new ApiError(response.status, body);
 }
 
+// As fetch, but that somebody hears whether there was an answer.
+export async function reach(path, options = {}) {
+  try {
+    const response = await fetch(new URL(path, BASE), { cache: "no-store", credentials: "same-origin", ...options });
+    heardReach(true);
+    return response;
+  } catch (error) {
+    if (error instanceof TypeError) heardReach(false);
+    throw error;
+  }
+}
+
 // The answer, a Response that is ok. Throws ApiError, TypeError where the server cannot be reached,
 // or AbortError. Asks for a key where one is needed, once for all that wait.
 export async function ask(path, { method = "GET", body, headers = {}, signal } = {}) {
   for (let tries = 0; ; ++tries) {
     const key = storedKey();
     const sent = key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
-    const response = await fetch(new URL(path, BASE), {
-      method, body, headers: sent, signal, cache: "no-store", credentials: "same-origin",
-    });
+    const response = await reach(path, { method, body, headers: sent, signal });
     if (response.ok) return response;
     const error = await errorOf(response);
     if (response.status !== 401 || tries > 2) throw error;
@@ -92,12 +108,13 @@ export function paths() {
 export function inWords(error) {
   if (error instanceof ApiError) {
     const token = [error.status, error.code, error.reason].filter(Boolean).join(" · ");
-    const text = error.message.charAt(0).toUpperCase() + error.message.slice(1);
-    return { text: text.replace(/[.]?$/, "."), token };
+    // As the server wrote it: it may begin with a model's name.
+    return { text: error.message.replace(/[.]?$/, "."), token };
   }
   if (error instanceof TypeError) {
-    return { text: "The server cannot be reached from here.", token: "no connection" };
+    return { text: "The server cannot be reached from here: it has stopped, or the network is down.", token: "no connection" };
   }
   return { text: String(error.message || error), token: error.name || "" };
 }
 export const isAbort = (error) => error?.name === "AbortError";
+export const isTimeout = (error) => error?.name === "TimeoutError";

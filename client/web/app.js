@@ -1,8 +1,8 @@
 // Starts the page: which view is shown, the list of models, the key, and light or dark.
 
-import { askJson, inWords, onKeyNeeded, paths, storeKey, storedKey } from "./api.js";
+import { askJson, inWords, isTimeout, onKeyNeeded, onReach, paths, storeKey, storedKey } from "./api.js";
 import { CompareView } from "./compare_view.js";
-import { byId, h, say } from "./dom.js";
+import { byId, h, problem, say } from "./dom.js";
 import { LookView } from "./look_view.js";
 import { SUGGESTED_ATTENTIONS, latest, listModels } from "./models.js";
 import { currentPicture, listenForPictures, takeExample } from "./picture.js";
@@ -11,6 +11,12 @@ import { ServerView } from "./server_view.js";
 const THEME = "fovea.theme";
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
 const VIEWS = { look: "Look", compare: "Compare", server: "Server" };
+const has = (table, name) => Object.hasOwn(table, name ?? "");
+
+// How often the list of models is asked for: while some are loaded, or the server is away, and else.
+const SOON_MS = 2000;
+const LATER_MS = 15000;
+const NO_ANSWER_MS = 5000; // after which the server is slow
 
 // Light or dark.
 
@@ -26,7 +32,7 @@ byId("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);
   setTheme(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);
 });
-setTheme(THEMES[localStorage.getItem(THEME)] ? localStorage.getItem(THEME) : "auto");
+setTheme(has(THEMES, localStorage.getItem(THEME)) ? localStorage.getItem(THEME) : "auto");
 
 // The key.
 
@@ -70,7 +76,7 @@ function writeState() {
 }
 const fragment = () => {
   const [name, query = ""] = location.hash.slice(1).split("?");
-  return [VIEWS[name] ? name : "look", new URLSearchParams(query)];
+  return [has(VIEWS, name) ? name : "look", new URLSearchParams(query)];
 };
 const shown = () => document.body.dataset.view;
 
@@ -119,44 +125,106 @@ listenForPictures();
 
 // The server.
 
-function tell(state, text) {
+// `state`: ready (green), waiting (amber), away (red). `more`: in the button's tooltip.
+function tell(state, text, more = "") {
   byId("state").dataset.state = state;
   byId("state-text").textContent = text;
+  byId("refresh").title = more || "Ask the server again";
 }
 
-async function load() {
-  byId("load-problem").replaceChildren();
-  try {
-    const available = await paths();
-    byId("explain-place").firstElementChild.hidden = !available.has("/v1/explain");
-    const { version } = await askJson("v2");
-    byId("version").textContent = version;
-  } catch (error) {
-    if (error.status !== 403) return cannot(error);
-  }
-  try {
-    const models = latest(await listModels());
-    const ready = models.filter((model) => model.state === "READY").length;
-    tell(ready > 0 ? "ready" : "waiting", `${ready} of ${models.length} models ready`);
+let listed = ""; // what the views were given last
+let started = false; // the server has said what it is
+let loading = false;
+let next = 0;
+
+// Tells the views of the models, and returns whether all of them are served.
+function show(models) {
+  const waiting = models.filter((model) => model.state !== "READY");
+  const ready = models.length - waiting.length;
+  tell(waiting.length === 0 && ready > 0 ? "ready" : "waiting", `${ready} of ${models.length} models ready`,
+    waiting.map(({ name, state, reason }) => `${name}: ${reason || state.toLowerCase()}`).join("\n"));
+  const now = JSON.stringify(models);
+  if (now !== listed) {
+    listed = now;
     look.setModels(models, true);
     compare.setModels(models);
-    if (models.length === 0) cannot(new Error("The server's repository has no model."));
+    server.setModels(models);
+  }
+  return waiting.length === 0;
+}
+
+// Asks the server what it is and which models it has. `by_itself`: nobody has asked for it, and what goes wrong is told in the
+// header alone.
+async function load(by_itself = false) {
+  clearTimeout(next);
+  loading = true;
+  const signal = by_itself ? AbortSignal.timeout(NO_ANSWER_MS) : undefined;
+  const slow = setTimeout(() => tell("waiting", "slow to answer"), NO_ANSWER_MS);
+  let wait_ms = SOON_MS;
+  try {
+    if (!started || !by_itself) {
+      await unlessForbidden(async () => {
+        byId("explain-place").firstElementChild.hidden = !(await paths()).has("/v1/explain");
+        const { version, extensions } = await askJson("v2", { signal });
+        byId("version").textContent = version;
+        look.allowExplaining(extensions.includes("experiments"));
+      });
+      started = true;
+    }
+    const models = await unlessForbidden(async () => latest(await listModels({ signal, anew: !by_itself })));
+    byId("load-problem").replaceChildren();
+    if (models === null) {
+      // The list belongs to the group `repository`; a model may be named all the same.
+      tell("ready", "models are not listed for this key");
+      look.setModels([], false);
+      wait_ms = Infinity;
+    } else {
+      if (show(models)) wait_ms = LATER_MS;
+      if (models.length === 0) byId("load-problem").replaceChildren(problem({ text: "The server's repository has no model." }));
+    }
   } catch (error) {
-    if (error.status !== 403) return cannot(error);
-    // The list belongs to the group `repository`; a model may be named all the same.
-    tell("ready", "models are not listed for this key");
-    look.setModels([], false);
+    if (isTimeout(error)) tell("waiting", "slow to answer");
+    else cannot(error, by_itself);
+    if (error.status === 401) wait_ms = Infinity; // nobody wants to be asked for a key again and again
+  }
+  clearTimeout(slow);
+  loading = false;
+  if (wait_ms < Infinity) later(wait_ms);
+}
+
+async function unlessForbidden(act) {
+  try {
+    return await act();
+  } catch (error) {
+    if (error.status === 403) return null;
+    throw error;
   }
 }
 
-function cannot(error) {
-  const { text, token } = inWords(error);
-  tell("away", "not reached");
-  byId("load-problem").replaceChildren(h("div", { class: "problem" }, h("p", {}, text), h("p", { class: "token" }, token),
-    h("button", { type: "button", class: "quiet", onclick: load }, "Try again")));
-  say(`Error. ${text}`);
+function later(delay_ms) {
+  clearTimeout(next);
+  next = setTimeout(() => (document.hidden ? later(delay_ms) : load(true)), delay_ms);
 }
 
-byId("refresh").addEventListener("click", load);
+function cannot(error, by_itself) {
+  const told = inWords(error);
+  tell("away", "not reached");
+  if (by_itself) return;
+  byId("load-problem").replaceChildren(problem(told,
+    h("button", { type: "button", class: "quiet", onclick: () => load() }, "Try again")));
+  say(`Error. ${told.text}`);
+}
+
+// What any view hears of the server is shown at once.
+onReach((reached) => {
+  if (loading) return;
+  const away = byId("state").dataset.state === "away";
+  if (!reached) {
+    tell("away", "not reached");
+    later(SOON_MS);
+  } else if (away) later(0);
+});
+
+byId("refresh").addEventListener("click", () => load());
 await Promise.all([readState(), load()]);
 document.body.dataset.loaded = "true"; // for tests: everything that this page does by itself is done

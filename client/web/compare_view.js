@@ -1,33 +1,46 @@
 // Several models, or attentions over the weights of one, on the same picture, side by side.
 
 import { ApiError, ask, inWords, isAbort, lines } from "./api.js";
-import { byId, h, milliseconds, newId, plural, say } from "./dom.js";
+import { awaiting, byId, h, milliseconds, newId, plural, problem, say, shortName } from "./dom.js";
 import { comparisonView, soFarView, summaries, variantColour, variantName } from "./comparison.js";
 import { AnnotatedFigure } from "./annotated_figure.js";
-import { currentPicture, onPicture, pictureChooser } from "./picture.js";
+import { TASKS, bestFirst } from "./models.js";
+import { complain, currentPicture, onPicture, pictureChooser } from "./picture.js";
 import { rowPlot } from "./plots.js";
 import { STAGES, stageColour } from "./receipt.js";
 import { askOnce, measureHere, quartiles } from "./receipt_rounds.js";
 
 const MOST_VARIANTS = 8; // of fovea.v1.CompareRequest
+const SUGGESTED = 4; // of them, where nobody has chosen any
 const PHASES = { WAITING: "Waiting for other comparisons", LOADING: "Loading the variants", MEASURING: "Measuring, round",
   ANALYSING: "Comparing answers" };
+
+// An attention that can stand over the weights of `own`, to begin with; "": none but itself, as others have weights of their own.
+function otherAttention(own) {
+  if (/^knn(:|$)/.test(own)) return "dense";
+  return own === "dense" ? "knn:k=0.5" : "";
+}
 
 export class CompareView {
   #models = [];
   #rows = []; // {element, select, attention}
   #wish = null;
+  #chosen = false; // the variants, by somebody or a link
   #abort = null;
 
   constructor(onState) {
     this.onState = onState;
     byId("compare-chooser").append(pictureChooser());
     byId("add-variant").addEventListener("click", () => {
+      this.#chosen = true;
       this.#add();
       this.#rows.at(-1).select.focus();
       this.#changed();
     });
-    byId("siblings").addEventListener("click", () => this.#addSiblings());
+    byId("siblings").addEventListener("click", () => {
+      this.#chosen = true;
+      this.#addSiblings();
+    });
     byId("compare-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#start();
@@ -42,7 +55,11 @@ export class CompareView {
   }
 
   setModels(models) {
-    this.#models = models.filter((model) => model.task && model.state === "READY");
+    this.#models = bestFirst(models.filter((model) => model.task && model.state === "READY"));
+    if (this.#wish === null && this.#chosen) {
+      for (const { select } of this.#rows) this.#fillModels(select, select.value);
+      return this.#renumber();
+    }
     const wanted = this.#wish ?? this.#rows.map((row) => [row.select.value, row.attention.value.trim()]);
     this.#wish = null;
     for (const row of this.#rows) row.element.remove();
@@ -63,6 +80,7 @@ export class CompareView {
     if (state.get("from") === "here") byId("from-here").checked = true;
     if (wanted.length === 0) return;
     this.#wish = wanted;
+    this.#chosen = true;
     if (this.#models.length > 0) this.setModels(this.#models);
   }
   state() {
@@ -73,6 +91,15 @@ export class CompareView {
     return state;
   }
 
+  // Keeps a name that is no longer served: the server says why it is not.
+  #fillModels(select, name) {
+    const names = this.#models.map((model) => model.name);
+    select.replaceChildren(...(name && !names.includes(name) ? [h("option", { value: name }, `${shortName(name)} · not ready`)] : []),
+      ...this.#models.map((model) => h("option", { value: model.name, title: model.name },
+        `${shortName(model.name, names, 18)} · ${TASKS[model.task].verb.toLowerCase()}`)));
+    if (name) select.value = name;
+  }
+
   #suggest() {
     const first = this.#models.find((model) => model.name === this.#rows[0]?.select.value)
       ?? this.#models.find((model) => model.hasMasks && model.attention === "dense") ?? this.#models[0];
@@ -80,18 +107,18 @@ export class CompareView {
     for (const row of this.#rows) row.element.remove();
     this.#rows = [];
     this.#add(first.name);
-    this.#addSiblings();
-    if (this.#rows.length < 2) this.#add(first.name, "knn:k=0.5");
+    this.#addSiblings(SUGGESTED);
+    if (this.#rows.length < 2) this.#add(first.name, otherAttention(first.attention));
   }
 
   // Models of the same task and backbone as the first.
-  #addSiblings() {
+  #addSiblings(most = MOST_VARIANTS) {
     const first = this.#models.find((model) => model.name === this.#rows[0]?.select.value);
     if (!first) return;
     const shown = new Set(this.#rows.map((row) => row.select.value));
     for (const model of this.#models) {
       const like = model.task === first.task && model.backbone === first.backbone && model.hasMasks === first.hasMasks;
-      if (like && !shown.has(model.name)) this.#add(model.name);
+      if (like && !shown.has(model.name) && this.#rows.length < most) this.#add(model.name);
     }
     this.#changed();
   }
@@ -99,22 +126,26 @@ export class CompareView {
   #add(name = this.#rows.at(-1)?.select.value, attention = "") {
     if (this.#rows.length >= MOST_VARIANTS) return say(`At most ${MOST_VARIANTS} variants.`);
     const ids = [newId("variant"), newId("attention")];
-    const select = h("select", { id: ids[0], onchange: () => this.#changed() },
-      this.#models.map((model) => h("option", { value: model.name }, `${model.name} · ${model.task}`)));
-    if (name) select.value = name;
+    const changed = () => {
+      this.#chosen = true;
+      this.#changed();
+    };
+    const select = h("select", { id: ids[0], onchange: changed });
+    this.#fillModels(select, name);
     const input = h("input", { id: ids[1], type: "text", list: "attentions", autocomplete: "off", spellcheck: "false",
-      value: attention, oninput: () => this.#changed() });
+      value: attention, oninput: changed });
+    const error = h("div", { class: "field-error" });
     const remove = h("button", { type: "button", class: "quiet icon", onclick: () => {
       this.#rows = this.#rows.filter((row) => row.element !== element);
       element.remove();
-      this.#changed();
+      changed();
       byId("add-variant").focus();
     } }, "×");
     const title = h("legend", {});
     const element = h("fieldset", { class: "variant" }, title,
       h("div", {}, h("label", { for: ids[0] }, "Model"), select),
-      h("div", {}, h("label", { for: ids[1] }, "Attention in its place"), input), remove);
-    this.#rows.push({ element, select, attention: input, title, remove });
+      h("div", {}, h("label", { for: ids[1] }, "Its attention, or another in its place"), input), remove, error);
+    this.#rows.push({ element, select, attention: input, title, remove, error });
     byId("variants").append(element);
   }
 
@@ -127,6 +158,7 @@ export class CompareView {
       const model = this.#models.find((one) => one.name === row.select.value);
       row.title.replaceChildren(h("span", { class: "swatch", style: { "background-color": variantColour(i) } }),
         i === 0 ? "Baseline" : `Variant ${i + 1}`);
+      row.select.title = row.select.value;
       row.attention.placeholder = model ? `its own: ${model.attention}` : "";
       row.remove.setAttribute("aria-label", `Remove ${i === 0 ? "the baseline" : `variant ${i + 1}`}`);
       row.remove.disabled = this.#rows.length <= 2;
@@ -145,7 +177,11 @@ export class CompareView {
     const picture = currentPicture();
     const variants = this.#variants();
     byId("compared").replaceChildren();
-    if (!picture) return this.#problem("Choose a picture first.", "");
+    for (const row of this.#rows) row.error.replaceChildren();
+    if (!picture) {
+      complain("Choose a picture first.");
+      return document.querySelector("#compare .choose").focus();
+    }
     if (variants.length < 2) return this.#problem("A comparison has two variants at least.", "");
     this.#abort = new AbortController();
     const { signal } = this.#abort;
@@ -161,8 +197,7 @@ export class CompareView {
       } else if (error instanceof ApiError && error.status === 501) {
         this.#noExperiments(error);
       } else {
-        const { text, token } = inWords(error);
-        this.#problem(text, token);
+        this.#tell(error);
       }
     }
     this.#busy(false);
@@ -185,8 +220,22 @@ export class CompareView {
     say(text);
   }
   #problem(text, token) {
-    byId("compared").append(h("div", { class: "problem" }, h("p", {}, text), token ? h("p", { class: "token" }, token) : null));
+    byId("compared").append(problem({ text, token }));
     say(`Error. ${text}`);
+  }
+  // Beside the variant that it is about, where it names one: by another attention, or by a model that no other variant has.
+  #tell(error) {
+    const told = inWords(error);
+    const words = new Set(told.text.split(/[\s'",;]+|[.:](?=\s|$)/));
+    const named = this.#rows.filter(({ attention, select }) => {
+      const text = attention.value.trim();
+      if (text) return words.has(text) || words.has(text.split(":")[0]);
+      return words.has(select.value) && this.#rows.filter((row) => row.select.value === select.value).length === 1;
+    });
+    if (named.length !== 1) return this.#problem(told.text, told.token);
+    named[0].error.replaceChildren(problem(told));
+    (named[0].attention.value.trim() ? named[0].attention : named[0].select).focus();
+    say(`Error. ${told.text}`);
   }
   #noExperiments(error) {
     byId("compared").append(h("div", { class: "problem" },
@@ -212,17 +261,18 @@ export class CompareView {
         h("b", {}, name));
       if (variant.attention && variant.attention !== variant.model.attention) {
         row.append(h("figure", { class: "answer" }, h("p", { class: "hollow", "data-variant": String(i) },
-          "No model is served with this attention: what it answers is told when it has been measured."), caption));
+          "No model is served with this attention: its answer comes with the measurements."), caption));
         continue;
       }
       const figure = new AnnotatedFigure();
       figure.setPicture(picture);
-      const answer = await askOnce(variant, picture, signal);
+      const ended = awaiting(row, `Asking ${variant.model.name}`, () => this.#abort?.abort());
+      const answer = await askOnce(variant, picture, signal).finally(ended);
       const result = answer.results[0];
       let words = "";
       if (result.detections) {
         figure.setDetections(result);
-        words = plural(result.detections.length, "object");
+        words = `${plural(result.detections.length, "object")} with a score of at least 50%`;
       } else if (result.classes && variant.model.task === "segmentation") {
         figure.setClassMap(result);
         words = plural(result.classes.length, "class", "classes");
@@ -253,7 +303,7 @@ export class CompareView {
     for await (const line of lines(response)) {
       if (line.progress) {
         const { phase, done = 0, total = 0, so_far: soFar = [] } = line.progress;
-        this.#progress(PHASES[phase] ?? "Measuring", done, total);
+        this.#progress(Object.hasOwn(PHASES, phase) ? PHASES[phase] : "Measuring", done, total);
         if (phase !== told) say(PHASES[(told = phase)] ?? "");
         const seen = JSON.stringify(soFar);
         if (soFar.length > 0 && seen !== drawn) {

@@ -1,20 +1,21 @@
 // What came out of a comparison, as plots, a table and words. The fields are those of
 // fovea.v1.Comparison.
 
-import { bytes, h, milliseconds, number, percent, plural } from "./dom.js";
+import { bytes, h, milliseconds, number, percent, plural, scrollingTable } from "./dom.js";
 import { rowPlot } from "./plots.js";
 
 const COLOURS = ["#8a8f98", "#0b84a5", "#e08e0b", "#1a9e77", "#c8447a", "#7a68c4", "#b0671f", "#5b9bd5"];
 export const variantColour = (index) => COLOURS[index % COLOURS.length];
 
 const VERDICTS = {
-  FASTER: ["faster", "good", "its interval lies below the control's"],
-  SLOWER: ["slower", "bad", "its interval lies above the control's"],
-  NO_DIFFERENCE: ["no difference", "", "its interval and the control's overlap"],
-  FEW_ROUNDS: ["no verdict: few rounds", "doubt", "too few rounds for an interval"],
-  UNSTEADY: ["no verdict: unsteady", "doubt", "times are autocorrelated over many rounds"],
-  CONTROL_OFF: ["no verdict: control off", "doubt", "the baseline differs from itself: something else moved the times"],
-  WIDE: ["no verdict: wide", "doubt", "an interval is wider than a tenth"],
+  FASTER: ["faster", "good", "its interval lies below 1 and the control's"],
+  SLOWER: ["slower", "bad", "its interval lies above 1 and the control's"],
+  EQUIVALENT: ["equivalent", "", "its interval lies within 5% of 1"],
+  UNDECIDED: ["undecided", "doubt", "its interval lies neither within 5% of 1 nor beyond both 1 and the control's"],
+  FEW_ROUNDS: ["undecided: few rounds", "doubt", "too few rounds for an interval"],
+  UNSTEADY: ["undecided: unsteady", "doubt", "times are autocorrelated over many rounds"],
+  CONTROL_OFF: ["undecided: control off", "doubt", "the baseline differs from itself: something else moved the times"],
+  WIDE: ["undecided: wide", "doubt", "an interval is wider than a tenth"],
 };
 
 export function variantName(variant, variants) {
@@ -42,8 +43,9 @@ export function agreementOf(variant) {
     const most = Math.max(objects.objects, objects.baseline_objects);
     const masks = objects.mean_mask_iou === undefined || objects.mean_mask_iou === null ? ""
       : `, of masks ${percent(objects.mean_mask_iou, 0)}`;
-    return { share: most > 0 ? objects.matched / most : 1, name: "objects matched",
-      text: `${objects.matched} of ${most}`, detail: `overlap of boxes ${percent(objects.mean_box_iou, 0)}${masks}` };
+    return { share: most > 0 ? objects.matched / most : 1, name: "objects of any score matched",
+      text: `${objects.matched} of ${most}`, detail: `the baseline has ${objects.baseline_objects}, this ${objects.objects}, overlap of boxes ${
+        percent(objects.mean_box_iou, 0)}${masks}` };
   }
   if (maps) {
     return { share: maps.same_pixels, name: "same pixels", text: percent(maps.same_pixels),
@@ -119,23 +121,22 @@ function table(comparison, names) {
   const rows = comparison.variants.map((variant, i) => {
     const agreement = agreementOf(variant);
     const estimate = variant.compute.ratio;
-    return h("tr", {},
-      h("th", { scope: "row" }, h("span", { class: "swatch", style: { "background-color": variantColour(i) } }), names[i]),
-      h("td", {}, verdictBadge(variant.compute)),
-      h("td", {}, quartile(variant.compute.ms)),
-      h("td", {}, estimate ? [ratio(estimate.value), h("small", {}, range(estimate, ratio))] : "–"),
-      h("td", {}, quartile(variant.attention_ms)),
-      h("td", {}, quartile(variant.postprocess_ms)),
-      h("td", {}, number(variant.images_per_second)),
-      h("td", {}, bytes(variant.peak_bytes)),
-      h("td", {}, bytes(variant.weight_bytes)),
-      h("td", {}, multiplyAdds(variant) ? number(multiplyAdds(variant)) : "–"),
-      h("td", {}, agreement ? [agreement.text, h("small", {}, agreement.detail)] : "–"),
-      h("td", {}, Number.isFinite(variant.feature_cosine) ? variant.feature_cosine.toFixed(4) : "–"));
+    return [
+      [h("span", { class: "swatch", style: { "background-color": variantColour(i) } }), names[i]],
+      verdictBadge(variant.compute),
+      quartile(variant.compute.ms),
+      estimate ? [ratio(estimate.value), h("small", {}, range(estimate, ratio))] : "–",
+      quartile(variant.attention_ms),
+      quartile(variant.postprocess_ms),
+      number(variant.images_per_second),
+      bytes(variant.peak_bytes),
+      bytes(variant.weight_bytes),
+      multiplyAdds(variant) ? number(multiplyAdds(variant)) : "–",
+      agreement ? [agreement.text, h("small", {}, agreement.detail)] : "–",
+      Number.isFinite(variant.feature_cosine) ? variant.feature_cosine.toFixed(4) : "–",
+    ];
   });
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All numbers of the comparison" },
-    h("table", { class: "compared" }, h("caption", {}, "All numbers"),
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows)));
+  return scrollingTable("All numbers of the comparison", heads, rows, "compared");
 }
 
 // In a sentence for each, for the ear and for who is in a hurry.
@@ -160,13 +161,26 @@ export function comparisonView(comparison) {
   if (variants.some((variant) => variant.untrained)) {
     notes.push(h("p", { class: "notice" }, "Some weights are random numbers: what these find means nothing."));
   }
+  for (const [i, variant] of variants.entries()) {
+    if (!variant.attention_left_out) continue;
+    notes.push(h("p", { class: "notice" }, "The attention time of ", h("b", {}, names[i]),
+      " is left out: it would exceed compute, of which it is a part."));
+  }
+  const { measured } = comparison;
+  if (measured?.busy) {
+    notes.push(h("p", { class: "notice" }, `The machine was busy: other programs used ${number(measured.other_cores)} of `
+      + `${plural(measured.cores, "core")}, so that times are longer and vary more than on a quiet machine. Stop them, or `
+      + "measure on fewer threads."));
+  }
   const batch = comparison.batch_size > 1 ? `batches of ${comparison.batch_size}` : "one image at a time";
   const link = h("a", { class: "button quiet", download: "comparison.json",
     href: `data:application/json,${encodeURIComponent(JSON.stringify(comparison, null, 2))}` }, "Save as JSON");
   return h("div", { class: "comparison" },
     h("ul", { class: "summary" }, summaries(comparison).map((sentence) => h("li", {}, sentence))),
     h("p", { class: "quiet-text" }, `${comparison.rounds} rounds, ${batch}, ${plural(comparison.threads, "thread")} of `
-      + `${comparison.device}, on a lane of its own.`),
+      + `${comparison.device}, on a lane of its own. Rounds beyond those asked for were added while a verdict was missing. A `
+      + "ratio is the median of the rounds' own ratios: where the speed changes between rounds, that of the medians is another.",
+      measured ? ` Measured ${measured.at} by ${measured.by} on ${plural(measured.cores, "core")} of ${measured.processor}.` : ""),
     notes,
     h("div", { class: "plots" },
       h("div", { class: "card" }, computePlot("Compute of a batch: median and quartiles", variants.map((variant) => ({

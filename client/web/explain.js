@@ -2,15 +2,19 @@
 // fields are those of fovea.v1.Explanation.
 
 import { ask, inWords, isAbort } from "./api.js";
-import { h, newId, number, percent, plural, say } from "./dom.js";
+import { awaiting, h, newId, number, percent, plural, problem, say, scrollingTable } from "./dom.js";
+import { complain } from "./picture.js";
 
+// The two in the middle follow a class's share, which classifiers alone give.
 const METHODS = [
   ["rollout", "Rollout: through all layers"],
-  ["attribution", "Attribution: what speaks for the class"],
-  ["gradient_rollout", "Gradient rollout: the same, simpler"],
+  ["attribution", "Attribution: what speaks for the class", "classification"],
+  ["gradient_rollout", "Gradient rollout: the same, simpler", "classification"],
   ["maps", "Maps: the weights of each layer"],
   ["measures", "Measures of each layer"],
 ];
+const FITS_MOST = "maps"; // what is asked of other tasks, and where the page's own choice is not defined
+const THROUGH_ALL_LAYERS = ["rollout", "attribution", "gradient_rollout"];
 const MEASURES = [
   ["cosine_similarity", "Cosine of tokens"], ["attention_standard_deviation", "Deviation of weights"],
   ["attention_norm_ratio", "Attention / input"], ["mlp_norm_ratio", "MLP / input"], ["nonlocality", "Non-locality"],
@@ -21,12 +25,8 @@ function measuresTable(layers) {
     if (Array.isArray(value)) return value.length === 0 ? "–" : number(value.reduce((sum, one) => sum + one, 0) / value.length);
     return number(value ?? NaN);
   };
-  const name = "Measures by layer";
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
-    h("table", {}, h("caption", {}, name),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Layer"), MEASURES.map(([, title]) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, layers.map((layer) => h("tr", {}, h("th", { scope: "row" }, layer.layer),
-        MEASURES.map(([field]) => h("td", {}, shown(layer[field]))))))));
+  return scrollingTable("Measures by layer", ["Layer", ...MEASURES.map(([, title]) => title)],
+    layers.map((layer) => [layer.layer, ...MEASURES.map(([field]) => shown(layer[field]))]));
 }
 
 const titleOf = (map) => [map.layer, Number.isInteger(map.head) ? `head ${map.head}` : ""].filter(Boolean).join(", ")
@@ -41,24 +41,56 @@ export function explainPanel(figure, model, picture) {
   const heads = h("input", { type: "checkbox" });
   const headsLabel = h("label", { class: "check", hidden: true }, heads, " Each head");
   const [x, y] = ["x", "y"].map((name) => h("input", { id: ids[name], type: "number", min: "0", step: "1", placeholder: "any" }));
+  const placeFields = [x, y].map((input, i) => h("div", {}, h("label", { for: input.id }, i === 0 ? "Seen from x" : "and y"), input));
+  const placeHint = h("p", { class: "quiet-text" }, "A click on the picture sets the place to see from.");
   const button = h("button", { type: "button", class: "primary" }, "Explain");
   const results = h("div", { class: "explanation" });
+  const wait = h("div", {});
+  const beside = { method: h("div", { class: "field-error" }), attention: h("div", { class: "field-error" }) };
   let abort = null;
+  let chosen = false; // the method, by hand
+  const unfit = new Map(); // why a method is not defined, by modelKey and method
 
-  const choose = (chosen, url) => {
-    for (const other of results.querySelectorAll("button.map")) other.setAttribute("aria-pressed", String(other === chosen));
-    figure.showOverlay(url);
+  const modelKey = () => JSON.stringify([model()?.name, model()?.version, attention.value.trim()]);
+  const whyUnfit = (value) => {
+    const task = METHODS.find(([name]) => name === value)[2];
+    if (task && model()?.task && model().task !== task) return "It follows a class's share, and this model gives boxes or maps.";
+    return unfit.get(modelKey() + value);
   };
-  const show = (explanation) => {
+  // Offers the methods that fit, as far as that is known.
+  const offer = () => {
+    for (const option of method.options) {
+      const why = whyUnfit(option.value);
+      option.disabled = Boolean(why);
+      option.title = why ?? "";
+    }
+    const follows_tokens = !model()?.task || model().task === "classification"; // others have pyramids, most of them
+    if (!chosen) method.value = follows_tokens ? METHODS[0][0] : FITS_MOST;
+    if (method.selectedOptions[0]?.disabled) method.value = METHODS.find(([value]) => value === FITS_MOST)[0];
+    headsLabel.hidden = method.value !== "maps";
+    for (const field of [...placeFields, placeHint]) field.hidden = method.value === "measures";
+  };
+
+  const choose = (chosen, url, place) => {
+    for (const other of results.querySelectorAll("button.map")) other.setAttribute("aria-pressed", String(other === chosen));
+    figure.showOverlay(url, place);
+  };
+  const show = (explanation, notes, key, place) => {
+    const grids = new Set((explanation.maps ?? []).map((map) => `${map.rows}x${map.columns}`));
+    if (grids.size > 1) {
+      const why = "It follows the same tokens through all layers, and this model's layers differ in theirs.";
+      for (const name of THROUGH_ALL_LAYERS) unfit.set(key + name, why);
+      offer();
+    }
     const maps = (explanation.maps ?? []).filter((map) => map.png).map((map) => {
       const url = `data:image/png;base64,${map.png}`;
       const tile = h("button", { type: "button", class: "map", "aria-pressed": "false", onclick: () => {
         const off = tile.getAttribute("aria-pressed") === "true";
-        choose(off ? null : tile, off ? null : url);
+        choose(off ? null : tile, off ? null : url, place);
       } }, h("img", { src: url, alt: "" }), h("span", {}, titleOf(map)));
       return [tile, url];
     });
-    results.replaceChildren();
+    results.replaceChildren(...notes);
     if (explanation.weights_of_attention) {
       results.append(h("p", { class: "notice" }, h("b", {}, explanation.attention), ": same weights, not fine-tuned. They were "
         + "trained with ", h("b", {}, explanation.weights_of_attention), "."));
@@ -67,17 +99,33 @@ export function explainPanel(figure, model, picture) {
       results.append(h("p", { class: "quiet-text" }, "Class: ", h("b", {}, explanation.target_label),
         ` ${percent(explanation.target_probability, 0)}`));
     }
-    if (maps.length > 0) results.append(h("div", { class: "maps" }, maps.map(([tile]) => tile)));
+    if (maps.length > 0) {
+      results.append(h("div", { class: "maps" }, maps.map(([tile]) => tile)),
+        h("p", { class: "scale" }, "least", h("span", { class: "viridis", "aria-hidden": "true" }), "most"));
+    }
     if (explanation.measures?.length > 0) results.append(measuresTable(explanation.measures));
-    if (maps.length > 0) choose(...maps.at(-1));
+    if (maps.length > 0) {
+      choose(...maps.at(-1), place);
+      figure.element.scrollIntoView({ block: "nearest" }); // where it is drawn
+    }
     say(maps.length > 0 ? `${plural(maps.length, "picture")} of attention: ${titleOf(explanation.maps.at(-1))} lies over the picture.`
       : "Measures of each layer.");
   };
 
-  const run = async () => {
-    if (!model() || !picture()) return;
+  const clearErrors = () => {
+    for (const place of Object.values(beside)) place.replaceChildren();
+  };
+  const run = async (notes = []) => {
+    clearErrors();
+    if (!picture()) {
+      complain("Choose a picture first.");
+      return document.querySelector("#look .choose").focus();
+    }
+    if (!model()) return beside.method.replaceChildren(problem({ text: "Name a model first." }));
     abort?.abort();
-    abort = new AbortController();
+    const own = (abort = new AbortController());
+    const asked = method.value;
+    const key = modelKey();
     const form = new FormData();
     form.append("image", picture().file);
     form.append("model", model().name);
@@ -85,53 +133,73 @@ export function explainPanel(figure, model, picture) {
     form.append("picture_form", "heat"); // the page lays it over the picture by itself
     if (attention.value.trim()) form.append("attention", attention.value.trim());
     if (method.value === "maps" && heads.checked) form.append("every_head", "true");
-    if (x.value !== "" && y.value !== "" && method.value !== "measures") {
+    const seen_from = x.value !== "" && y.value !== "" && method.value !== "measures" ? { x: Number(x.value), y: Number(y.value) }
+      : null;
+    if (seen_from) {
       form.append("x", x.value);
       form.append("y", y.value);
     }
     results.setAttribute("aria-busy", "true");
+    const ended = awaiting(wait, `Explaining with ${model().name}`, () => own.abort());
     try {
-      const answer = await ask("v1/explain", { method: "POST", body: form, signal: abort.signal,
+      const answer = await ask("v1/explain", { method: "POST", body: form, signal: own.signal,
         headers: { Accept: "application/json" } });
-      show(await answer.json());
+      show(await answer.json(), notes, key, seen_from);
     } catch (error) {
       if (isAbort(error)) return;
-      const { text, token } = inWords(error);
+      if (error.reason === "explain.unfit") unfit.set(key + asked, error.told);
       figure.showOverlay(null);
-      results.replaceChildren(h("div", { class: "problem" },
-        h("p", {}, error.status === 501 ? "This server explains nothing: start it with --enable-experiments." : text),
-        h("p", { class: "token" }, token)));
-      say(`Error. ${text}`);
+      results.replaceChildren();
+      const told = inWords(error);
+      if (error.reason === "explain.unfit" && !chosen && asked !== FITS_MOST) {
+        offer();
+        return run([h("p", { class: "notice" }, `${told.text} These are the weights of its layers instead.`)]);
+      }
+      const place = error.reason === "explain.unfit" ? beside.method : attention.value.trim() && error.status === 400
+        ? beside.attention : results;
+      place.replaceChildren(problem(told));
+      say(`Error. ${told.text}`);
+      offer();
     } finally {
-      results.removeAttribute("aria-busy");
+      ended();
+      if (abort === own) results.removeAttribute("aria-busy");
     }
   };
-  button.addEventListener("click", run);
+  button.addEventListener("click", () => run());
   method.addEventListener("change", () => {
-    headsLabel.hidden = method.value !== "maps";
+    chosen = true;
+    offer();
   });
+  attention.addEventListener("input", offer);
 
+  const controls = h("div", { class: "controls" },
+    h("div", { class: "fields" },
+      h("div", {}, h("label", { for: ids.method }, "Method"), method, beside.method),
+      h("div", {}, h("label", { for: ids.attention }, "Attention in place of its own"), attention, beside.attention)),
+    h("div", { class: "row end" }, placeFields, button),
+    placeHint, headsLabel);
+  const notHere = h("p", { class: "quiet-text", hidden: true },
+    "This server explains nothing: start it with ", h("code", {}, "--enable-experiments"), ".");
   const element = h("section", { class: "card", hidden: true, "aria-labelledby": "explain-title" },
-    h("h2", { id: "explain-title" }, "What it attends"),
-    h("div", { class: "controls" },
-      h("div", {}, h("label", { for: ids.method }, "Method"), method),
-      h("div", {}, h("label", { for: ids.attention }, "Attention in place of its own"), attention),
-      h("div", { class: "fields" },
-        h("div", {}, h("label", { for: ids.x }, "Seen from x"), x), h("div", {}, h("label", { for: ids.y }, "and y"), y)),
-      h("p", { class: "quiet-text" }, "A click on the picture is a place to see from."),
-      headsLabel, h("div", { class: "row" }, button)),
-    results);
+    h("h2", { id: "explain-title" }, "What it attends"), notHere, controls, wait, results);
+  offer();
   figure.onPlace((place) => {
-    if (element.hidden) return;
+    if (element.hidden || controls.hidden) return;
     x.value = String(place.x);
     y.value = String(place.y);
     run();
   });
   return {
     element,
+    allow(allowed) {
+      controls.hidden = !allowed;
+      notHere.hidden = allowed;
+    },
     reset() {
       abort?.abort();
       results.replaceChildren();
+      clearErrors();
+      offer();
       x.value = y.value = "";
       figure.showOverlay(null);
     },

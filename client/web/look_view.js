@@ -1,15 +1,19 @@
 // One picture through one model: what it finds, and what that cost.
 
 import { ask, inWords, isAbort } from "./api.js";
-import { byId, h, number, percent, plural, say, settled } from "./dom.js";
-import { classColour, css } from "./masks.js";
+import { awaiting, byId, h, number, percent, plural, problem, say, settled, shortName } from "./dom.js";
+import { classColour, css, isBackground } from "./masks.js";
 import { explainPanel } from "./explain.js";
 import { AnnotatedFigure } from "./annotated_figure.js";
-import { TASKS } from "./models.js";
-import { currentPicture, onPicture, pictureChooser } from "./picture.js";
+import { TASKS, bestFirst } from "./models.js";
+import { complain, currentPicture, onPicture, pictureChooser } from "./picture.js";
 import { receiptCard } from "./receipt.js";
 
 const TYPING_MS = 200;
+const NO_RECEIPT = "Each answer brings a receipt: its time by stage, its batch, its memory.";
+// A word of a shell, whatever a file is called.
+const quoted = (text) => (/^[\w.,/@%+=:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+const described = (model) => model && JSON.stringify([model.name, model.version, model.state, model.attention]);
 
 // One of the two ways to name a model: of the list, or, where it may not be read, by hand.
 function modelField(onChange) {
@@ -21,13 +25,17 @@ function modelField(onChange) {
 
 export class LookView {
   #models = [];
-  #task = "detection";
+  #task = "classification";
   #figure = new AnnotatedFigure("large");
-  #field = modelField(() => this.#changed());
+  #field = modelField(() => {
+    this.#attention = this.model()?.attention ?? "";
+    this.#changed();
+  });
   #run = 0; // counts them: what an earlier one brings is not shown
   #abort = null;
   #askLater = settled(() => this.#ask(), TYPING_MS);
-  #attention = "dense"; // of the model chosen last: another task begins with the same
+  #attention = ""; // of the model that somebody chose last: another task begins with the same
+  #last = null; // what the list was made of
   #wish = null; // the model that a link names, until the list is there
   #explain = explainPanel(this.#figure, () => this.model(), currentPicture);
 
@@ -41,6 +49,11 @@ export class LookView {
       this.onState();
       this.#askLater.now();
     });
+  }
+
+  // Whether the server explains.
+  allowExplaining(allowed) {
+    this.#explain.allow(allowed);
   }
 
   #changed = () => {
@@ -63,8 +76,36 @@ export class LookView {
     byId("score").addEventListener("input", () => this.#showScore());
     byId("show-boxes").addEventListener("change", (event) => this.#figure.show("boxes", event.target.checked));
     byId("show-masks").addEventListener("change", (event) => this.#figure.show("masks", event.target.checked));
+    byId("show-overlay").addEventListener("change", (event) => this.#figure.show("overlay", event.target.checked));
+    this.#figure.onLayers(({ boxes, masks, overlay }) => {
+      byId("layers").hidden = !(boxes || masks || overlay);
+      byId("show-boxes").parentElement.hidden = !boxes;
+      byId("show-masks").parentElement.hidden = !masks;
+      byId("show-overlay").parentElement.hidden = !overlay;
+      byId("opacity").parentElement.hidden = !(masks || overlay);
+    });
+    this.#figure.setOpacity(byId("opacity").value / 100);
     byId("opacity").addEventListener("input", (event) => this.#figure.setOpacity(event.target.value / 100));
-    byId("again").addEventListener("click", () => this.#askLater.now());
+    byId("again").addEventListener("click", () => {
+      if (this.#missing()) return this.#needed();
+      this.#askLater.now();
+    });
+    this.#needed();
+  }
+
+  // What there is no answer without, in words; "": nothing.
+  #missing() {
+    if (!currentPicture()) return "Choose a picture first.";
+    if (!this.model()) return this.#field.select.hidden ? "Name a model first." : "No model of this task is ready.";
+    return "";
+  }
+  #needed() {
+    const missing = this.#missing();
+    byId("again").classList.toggle("primary", !missing);
+    if (!missing) return;
+    if (!currentPicture() && document.activeElement === byId("again")) complain(missing);
+    byId("results").replaceChildren(h("p", { class: "quiet-text" }, missing));
+    byId("receipt-place").replaceChildren(h("p", { class: "quiet-text" }, NO_RECEIPT));
   }
 
   // Null where none is chosen.
@@ -75,25 +116,30 @@ export class LookView {
 
   // `listed` false: the key, or the port, does not let this page read the list.
   setModels(models, listed) {
-    this.#models = models;
+    this.#models = models = bestFirst(models);
+    const before = this.#last;
     this.#field.select.hidden = !listed;
     this.#field.text.hidden = listed;
     for (const radio of document.getElementsByName("task")) {
-      radio.disabled = listed && !models.some((model) => model.task === radio.value);
+      radio.disabled = listed && models.every((model) => model.state === "READY" && model.task !== radio.value);
     }
     const linked = models.find((model) => model.name === this.#wish);
     const wanted = this.#wish ?? this.#field.select.value;
     this.#wish = null;
-    if (linked?.task) this.#task = linked.task;
-    else if (listed && !models.some((model) => model.task === this.#task)) {
+    if (linked?.task) {
+      this.#task = linked.task;
+      this.#attention = linked.attention;
+    } else if (listed && !models.some((model) => model.task === this.#task)) {
       this.#task = models.find((model) => model.task)?.task ?? this.#task;
     }
-    this.#setTask(this.#task, wanted);
+    this.#fillTask(this.#task, wanted);
+    // A list that says of the chosen model what the last one said asks nothing anew.
+    if (before === null || described(this.model()) !== before) this.#changed();
   }
 
   // Of a link: task, model, top_k, score.
   setState(state) {
-    if (TASKS[state.get("task")]) this.#task = state.get("task");
+    if (Object.hasOwn(TASKS, state.get("task") ?? "")) this.#task = state.get("task");
     if (state.get("model")) this.#wish = state.get("model");
     if (state.get("top_k")) byId("top-k").value = state.get("top_k");
     if (state.get("score")) byId("score").value = Number(state.get("score")) * 100;
@@ -110,22 +156,24 @@ export class LookView {
     return state;
   }
 
-  #setTask(task, model) {
+  #setTask(task) {
+    this.#fillTask(task);
+    this.#changed();
+  }
+  #fillTask(task, model) {
     this.#task = task;
     byId(`task-${task}`).checked = true;
     const select = this.#field.select;
+    const names = this.#models.map((one) => one.name);
     select.replaceChildren(...this.#models
       .filter((one) => one.task === task || !one.task)
-      .map((one) => h("option", { value: one.name, disabled: one.state !== "READY" },
-        one.state === "READY" ? `${one.name} · ${one.attention}` : `${one.name} · ${one.state.toLowerCase()}`)));
+      .map((one) => h("option", { value: one.name, disabled: one.state !== "READY", title: one.name },
+        `${shortName(one.name, names)} · ${one.state === "READY" ? one.attention : one.state.toLowerCase()}`)));
     const usable = [...select.options].filter((option) => !option.disabled).map((option) => option.value);
     const alike = this.#models.find((one) => usable.includes(one.name) && one.attention === this.#attention);
     select.value = usable.includes(model) ? model : (alike?.name ?? usable[0] ?? "");
     byId("options-classification").hidden = task !== "classification";
     byId("options-detection").hidden = task !== "detection";
-    byId("layers").hidden = task === "classification";
-    byId("show-boxes").parentElement.hidden = task !== "detection";
-    this.#changed();
   }
 
   #showScore() {
@@ -135,8 +183,9 @@ export class LookView {
   #describeModel() {
     const model = this.model();
     const chips = [];
+    this.#last = described(model);
+    if (model && shortName(model.name) !== model.name) chips.push(["name", model.name]);
     if (model?.attention) {
-      this.#attention = model.attention;
       chips.push(["attention", model.attention], ["backbone", model.backbone],
         ["parameters", number(model.parameters)], ["precision", model.precision]);
     }
@@ -158,15 +207,26 @@ export class LookView {
   async #ask() {
     const model = this.model();
     const picture = currentPicture();
-    if (!model || !picture) return;
     this.#abort?.abort();
-    this.#abort = new AbortController();
     const run = ++this.#run;
+    this.#needed();
+    if (!model || !picture) return;
+    const own = (this.#abort = new AbortController());
     const path = this.#query(model);
     byId("results").setAttribute("aria-busy", "true");
     const began = performance.now();
+    const ended = awaiting(byId("results-wait"), `Asking ${model.name}`, () => {
+      own.abort();
+      byId("results").replaceChildren(h("p", { class: "quiet-text" }, "Cancelled."));
+      byId("results").removeAttribute("aria-busy");
+      say("Cancelled.");
+    }, () => {
+      // What an earlier one found would stand below a picture that it is not of.
+      byId("results").replaceChildren();
+      byId("receipt-place").replaceChildren(h("p", { class: "quiet-text" }, NO_RECEIPT));
+    });
     try {
-      const response = await ask(path, { method: "POST", body: picture.file, signal: this.#abort.signal,
+      const response = await ask(path, { method: "POST", body: picture.file, signal: own.signal,
         headers: { Accept: "application/json", "Content-Type": picture.file.type || "application/octet-stream" } });
       const answer = await response.json();
       if (run !== this.#run) return;
@@ -175,16 +235,18 @@ export class LookView {
       if (isAbort(error) || run !== this.#run) return;
       this.#figure.clear();
       this.#showError(error);
+    } finally {
+      ended();
     }
     if (run === this.#run) byId("results").removeAttribute("aria-busy");
   }
 
   #showError(error) {
-    const { text, token } = inWords(error);
-    byId("results").replaceChildren(h("div", { class: "problem" }, h("p", {}, text), h("p", { class: "token" }, token)));
-    byId("receipt-place").replaceChildren();
+    const told = inWords(error);
+    byId("results").replaceChildren(problem(told));
+    byId("receipt-place").replaceChildren(h("p", { class: "quiet-text" }, NO_RECEIPT));
     byId("as-code").hidden = true;
-    say(`Error. ${text}`);
+    say(`Error. ${told.text}`);
   }
 
   #show(answer, picture, seen_ms, path) {
@@ -207,7 +269,7 @@ export class LookView {
     this.#figure.describe(`${picture.name}. ${words}`);
     byId("results").replaceChildren(...parts);
     byId("receipt-place").replaceChildren(receiptCard(answer.receipt, seen_ms));
-    byId("curl").textContent = `curl --data-binary @${picture.file.name || "picture.jpg"} \\\n  "${new URL(path, document.baseURI)}"`;
+    byId("curl").textContent = `curl --data-binary ${quoted(`@${picture.file.name || "picture.jpg"}`)} \\\n  "${new URL(path, document.baseURI)}"`;
     byId("json").textContent = JSON.stringify(answer, (key, value) =>
       key === "run_lengths" && value.length > 60 ? `${value.slice(0, 60)}…` : value, 2);
     byId("as-code").hidden = false;
@@ -257,7 +319,8 @@ export class LookView {
   #areas({ classes, image_height, image_width }, parts) {
     const pixels = image_height * image_width;
     parts.push(this.#pointable(classes, (one) => [
-      h("span", { class: "swatch", style: { "background-color": css(classColour(one.class_index)) } }),
+      isBackground(one.label) ? h("span", { class: "swatch hollow-swatch", title: "not painted" })
+        : h("span", { class: "swatch", style: { "background-color": css(classColour(one.class_index)) } }),
       h("span", { class: "name" }, one.label || `class ${one.class_index}`),
       h("span", { class: "detail" }, `${one.pixels.toLocaleString("en")} px`),
       h("span", { class: "value" }, percent(one.pixels / pixels)),

@@ -6,6 +6,8 @@ export const CLASS_COLOURS = [
   [0, 114, 178], [213, 94, 0], [204, 121, 167], [187, 187, 187],
 ];
 export const classColour = (index) => CLASS_COLOURS[((index % 8) + 8) % 8];
+// What data sets call the rest of a picture. It is not painted: it would cover what it is the background of.
+export const isBackground = (label) => label?.toLowerCase() === "background";
 export const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 // Black or white, whichever is read more easily on the colour (WCAG 2, relative luminance).

@@ -1,17 +1,18 @@
 // The picture that the page is about: dropped, pasted, chosen, photographed, or an example. The
 // browser decodes it to show it; the server is sent the file as it is.
 
-import { byId, h, newId, say } from "./dom.js";
+import { inWords, isAbort, reach } from "./api.js";
+import { awaiting, byId, h, newId, say } from "./dom.js";
 
 export const EXAMPLES = [
-  { file: "scene_1.jpg", name: "a scene of shapes" },
-  { file: "scene_2.jpg", name: "another scene" },
-  { file: "scene_3.jpg", name: "a third scene" },
   { file: "star.jpg", name: "a star" },
   { file: "heart.jpg", name: "a heart" },
   { file: "crescent.jpg", name: "a crescent" },
+  { file: "scene_1.jpg", name: "a scene of shapes" },
+  { file: "scene_2.jpg", name: "another scene" },
+  { file: "scene_3.jpg", name: "a third scene" },
 ];
-const KINDS = "image/jpeg,image/png,image/webp";
+const KINDS = "image/jpeg,image/png,image/webp,image/gif,image/bmp,image/avif";
 
 let current = null; // {file, url, name, width, height, example?}
 const listeners = new Set();
@@ -22,15 +23,63 @@ export function onPicture(listener) {
   if (current) listener(current);
 }
 
+// EXIF's orientation in a WebP file, and where its chunk's name stands; nothing in any other file.
+function webpOrientation(view) {
+  const text = (at) => String.fromCharCode(...new Uint8Array(view.buffer, at, 4));
+  if (view.byteLength < 30 || text(0) !== "RIFF" || text(8) !== "WEBP") return null;
+  for (let at = 12; at + 8 <= view.byteLength; ) {
+    const length = view.getUint32(at + 4, true);
+    if (text(at) === "EXIF") {
+      let tiff = at + 8;
+      if (length > 14 && text(tiff) === "Exif") tiff += 6;
+      const end = Math.min(at + 8 + length, view.byteLength);
+      if (tiff + 10 > end) return null;
+      const little = text(tiff).startsWith("II");
+      const directory = tiff + view.getUint32(tiff + 4, little);
+      for (let i = 0; directory + 14 + 12 * i <= end && i < view.getUint16(directory, little); ++i) {
+        const entry = directory + 2 + 12 * i;
+        if (view.getUint16(entry, little) !== 0x0112) continue;
+        const isLong = [4, 9].includes(view.getUint16(entry + 2, little));
+        return { chunk: at, orientation: isLong ? view.getUint32(entry + 8, little) : view.getUint16(entry + 8, little) };
+      }
+      return null;
+    }
+    at += 8 + length + (length % 2);
+  }
+  return null;
+}
+
+// Browsers do not agree on turning WebP by EXIF, and the server does: such a file is shown turned here, without its EXIF.
+async function shown(file) {
+  const bytes = await file.arrayBuffer();
+  const found = webpOrientation(new DataView(bytes));
+  if (!found || found.orientation < 2 || found.orientation > 8) return file;
+  new Uint8Array(bytes).set([0x58, 0x58, 0x58, 0x58], found.chunk); // a name that nobody knows
+  const stored = await createImageBitmap(new Blob([bytes], { type: "image/webp" }));
+  const { width, height } = stored;
+  const canvas = h("canvas");
+  [canvas.width, canvas.height] = found.orientation >= 5 ? [height, width] : [width, height];
+  const turns = {
+    2: [-1, 0, 0, 1, width, 0], 3: [-1, 0, 0, -1, width, height], 4: [1, 0, 0, -1, 0, height], 5: [0, 1, 1, 0, 0, 0],
+    6: [0, 1, -1, 0, height, 0], 7: [0, -1, -1, 0, height, width], 8: [0, -1, 1, 0, 0, width],
+  };
+  const context = canvas.getContext("2d");
+  context.setTransform(...turns[found.orientation]);
+  context.drawImage(stored, 0, 0);
+  return new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? file), "image/png"));
+}
+
 async function take(file, name, example) {
-  const url = URL.createObjectURL(file);
+  let url = "";
   const image = new Image();
-  image.src = url;
   try {
+    url = URL.createObjectURL(await shown(file));
+    image.src = url;
     await image.decode();
   } catch {
     URL.revokeObjectURL(url);
-    complain(`This browser cannot show ${file.name || "the file"}: it takes JPEG, PNG and WebP.`);
+    complain(`This browser cannot show ${file.name || "the file"}: it takes JPEG, PNG, WebP, GIF, BMP and AVIF.${
+      current ? ` The picture is still ${current.name}.` : ""}`);
     return;
   }
   const old = current;
@@ -41,24 +90,39 @@ async function take(file, name, example) {
   say(`Picture: ${name}, ${current.width} by ${current.height} pixels.`);
 }
 
+let fetching = null; // an example's AbortController
+
 export async function takeExample(file) {
   const example = EXAMPLES.find((one) => one.file === file);
   if (!example) return;
-  const answer = await fetch(new URL(`playground/${file}`, document.baseURI));
-  if (!answer.ok) return complain("The example could not be fetched.");
-  const blob = await answer.blob();
-  await take(new File([blob], file, { type: blob.type }), example.name, file);
+  complain("");
+  fetching?.abort();
+  const own = (fetching = new AbortController());
+  const ended = [...document.querySelectorAll(".picture-wait")].map((place) =>
+    awaiting(place, `Fetching ${example.name}`, () => own.abort()));
+  try {
+    const answer = await reach(`playground/${file}`, { signal: own.signal });
+    if (!answer.ok) return complain(`The server has no example ${file}.`);
+    const blob = await answer.blob();
+    await take(new File([blob], file, { type: blob.type }), example.name, file);
+  } catch (error) {
+    if (!isAbort(error)) complain(`The example did not come. ${inWords(error).text}`);
+  } finally {
+    for (const end of ended) end();
+  }
 }
 
-function complain(text) {
+// Says what is wrong with the picture where one is chosen; "": nothing is.
+export function complain(text) {
   for (const note of document.querySelectorAll(".picture-note")) note.textContent = text;
-  say(text);
+  if (text) say(text);
 }
 
 function takeFirst(files) {
   const file = [...files].find((one) => one.type.startsWith("image/"));
   if (!file) return complain("That is no picture.");
-  for (const note of document.querySelectorAll(".picture-note")) note.textContent = "";
+  complain("");
+  fetching?.abort();
   take(file, file.name || "a pasted picture");
 }
 
@@ -125,11 +189,12 @@ export function pictureChooser() {
     }
   });
   return h("div", { class: "chooser" },
+    h("p", { class: "picture-note error-text", role: "alert" }),
+    h("div", { class: "picture-wait" }),
     h("div", { class: "row" },
-      h("button", { type: "button", class: "quiet", onclick: () => input.click() }, "Choose a picture"),
+      h("button", { type: "button", class: "quiet choose", onclick: () => input.click() }, "Choose a picture"),
       camera, input, shot),
-    examples,
-    h("p", { class: "picture-note error-text", role: "alert" }));
+    examples);
 }
 
 // Anywhere on the page.

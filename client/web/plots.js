@@ -133,6 +133,9 @@ export class TimePlot {
         }
       }
     }
+    if (heights.flat().every((value) => value === null)) {
+      parts.push(svg("text", { x: width / 2, y: HEIGHT / 2, "text-anchor": "middle" }, "No requests in this time"));
+    }
     this.#svg.replaceChildren(...parts);
     const latest = series.map((one) => ({ ...one, value: one.values.at(-1) ?? null }));
     this.#svg.setAttribute("aria-label", `${this.title}, now: ${latest

@@ -1,7 +1,7 @@
 // The server's own metrics while this page looks: rates, latency, stages, queues, batches, memory.
 
 import { ask, inWords, isAbort } from "./api.js";
-import { byId, bytes, h, milliseconds, number, say } from "./dom.js";
+import { byId, bytes, h, milliseconds, number, problem, say, scrollingTable, shortName } from "./dom.js";
 import { Scrape, parseMetrics } from "./metrics.js";
 import { TimePlot } from "./plots.js";
 import { STAGES, stageColour } from "./receipt.js";
@@ -43,6 +43,13 @@ const PLOTS = {
     series: [["weights", "var(--accent)"], ["peak of activations", "var(--second)"], ["the process", "var(--third)"]] },
 };
 
+const COLUMNS = ["Model", "Task", "Attention", "Requests a second", "p50", "p99", "Images in a batch", "In the queue", "Weights",
+  "Peak of activations"];
+const WORDS = 3; // the first of them
+
+// What the states of Triton's index mean.
+const STATES = { LOADING: "is being loaded", UNLOADING: "is being unloaded", UNAVAILABLE: "is not served", UNKNOWN: "is not served" };
+
 export class ServerView {
   #shown = false;
   #paused = false;
@@ -53,12 +60,15 @@ export class ServerView {
   #history = [];
   #plots = {};
   #wanted = () => true;
+  #versions = new Map();
 
   constructor() {
     for (const [name, plot] of Object.entries(PLOTS)) {
       this.#plots[name] = new TimePlot(plot);
       byId("server-plots").append(this.#plots[name].element);
     }
+    byId("models-heads").replaceChildren(...COLUMNS.map((name, i) =>
+      h("th", { scope: "col", class: i < WORDS ? "word" : undefined }, name)));
     byId("pause").addEventListener("click", () => {
       this.#paused = !this.#paused;
       byId("pause").textContent = this.#paused ? "Go on" : "Pause";
@@ -67,6 +77,16 @@ export class ServerView {
     });
     byId("filter").addEventListener("change", () => this.#filter());
     document.addEventListener("visibilitychange", () => this.#schedule(0));
+  }
+
+  // Of each name the version that is served, or is to be: those that are not ready are listed, with the reason.
+  setModels(models) {
+    this.#versions = new Map(models.map((model) => [model.name, model.version]));
+    const others = models.filter((model) => model.state !== "READY");
+    byId("server-models").replaceChildren(...(others.length === 0 ? [] : [h("div", { class: "card" },
+      scrollingTable("Models that are not ready", ["Model", "Version", "State", "Reason"], others.map((model) => [
+        model.name, model.version || "–",
+        Object.hasOwn(STATES, model.state) ? STATES[model.state] : model.state.toLowerCase(), model.reason || "–"]), "reasons"))]));
   }
 
   show(on) {
@@ -102,8 +122,7 @@ export class ServerView {
       byId("server-problem").replaceChildren();
     } catch (error) {
       if (isAbort(error)) return;
-      const { text, token } = inWords(error);
-      byId("server-problem").replaceChildren(h("div", { class: "problem" }, h("p", {}, text), h("p", { class: "token" }, token)));
+      byId("server-problem").replaceChildren(problem(inWords(error)));
       if (error.status === 401 || error.status === 403) return; // asking again changes nothing
     }
     this.#schedule(PERIOD_MS);
@@ -132,7 +151,8 @@ export class ServerView {
   #offerFilters(scrape) {
     const options = [["", "Everything"],
       ...scrape.values("attention").map((value) => [`attention=${value}`, `attention ${value}`]),
-      ...scrape.values("model").filter((value) => value !== "other").map((value) => [`model=${value}`, `model ${value}`])];
+      ...scrape.values("model").filter((value) => value !== "other").map((value, i, all) =>
+        [`model=${value}`, `model ${shortName(value, all)}`])];
     const select = byId("filter");
     if (select.options.length === options.length) return;
     const chosen = select.value;
@@ -147,13 +167,15 @@ export class ServerView {
       const own = (labels) => labels.model === model;
       const { attention = "", task = "" } = scrape.samples.find((one) => own(one.labels) && one.labels.attention)?.labels ?? {};
       const latency = [0.5, 0.99].map((share) => ms(scrape.quantile(share, "fovea_request_duration_seconds", own)));
-      const words = [task, attention].map((cell) => h("td", { class: "word" }, cell));
       const cells = [number(scrape.rate("fovea_requests_total", own)),
         ...latency.map((value) => milliseconds(value ?? NaN)), number(scrape.mean("fovea_batch_size", own) ?? NaN),
         number(scrape.gauge("fovea_queue_depth", own) ?? NaN),
         bytes(scrape.gauge("fovea_model_memory_bytes", (labels) => own(labels) && labels.kind === "weights") ?? NaN),
         bytes(scrape.gauge("fovea_model_memory_bytes", (labels) => own(labels) && labels.kind === "activations_peak") ?? NaN)];
-      return h("tr", {}, h("th", { scope: "row" }, model), words, cells.map((cell) => h("td", {}, cell)));
+      const version = this.#versions.get(model);
+      return h("tr", {}, h("th", { scope: "row" }, h("span", {}, model), version ? h("small", {}, ` version ${version}`) : null),
+        [task, attention, ...cells].map((cell, i) =>
+          h("td", { class: i + 1 < WORDS ? "word" : undefined, "data-head": COLUMNS[i + 1] }, cell)));
     });
     byId("models-rows").replaceChildren(...rows);
   }

@@ -46,8 +46,8 @@ int main(int argc, char** argv) {
     WriteCompletion(share, client);
     Write(share / "man/man1/fovea.1", ManualPage(client, 1, FOVEA_VERSION, "fovea-server(8)"));
     // The programs that `fovea` runs are told of there.
-    for (const char* companion :
-         {"fovea-check.1", "fovea-kernels.1", "fovea-quantize.1", "fovea-train.1", "fovea-zoo.1"}) {
+    for (const char* companion : {"fovea-capacity.1", "fovea-check.1", "fovea-kernels.1",
+                                  "fovea-quantize.1", "fovea-train.1", "fovea-zoo.1"}) {
       Write(share / "man/man1" / companion, ".so man1/fovea.1\n");
     }
   });

@@ -113,7 +113,7 @@ def attention_panels() -> list[dict[str, object]]:
             "s",
             [
                 target(
-                    f"sum by (stage) ({rate(STAGE + '_sum')}) / on () group_left () sum ({rate(DURATION + '_count')})",
+                    f"sum by (stage) ({rate(STAGE + '_sum')}) / on () group_left () (sum ({rate(DURATION + '_count')}) > 0)",
                     "{{stage}}",
                 )
             ],
@@ -278,7 +278,7 @@ def attention_panels() -> list[dict[str, object]]:
             "Alerts begin at 14.4 over an hour and at 6 over six hours.",
             "none",
             f"sum by (attention) ({rate('fovea_requests_total', with_label('code=~', FAULTS))}) / "
-            f"sum by (attention) ({rate('fovea_requests_total', with_label('code=~', 'OK|' + FAULTS))}) / 0.005",
+            f"(sum by (attention) ({rate('fovea_requests_total', with_label('code=~', 'OK|' + FAULTS))}) > 0) / 0.005",
         ),
         lines(
             "Depth of queues",
@@ -305,6 +305,6 @@ def attention_panels() -> list[dict[str, object]]:
             "Near 1 requests mostly wait: more replicas, or a cheaper attention.",
             "percentunit",
             f"sum by (attention) ({rate(STAGE + '_sum', with_label('stage=', 'queue'))}) / "
-            f"sum by (attention) ({rate(DURATION + '_sum')})",
+            f"(sum by (attention) ({rate(DURATION + '_sum')}) > 0)",
         ),
     ]

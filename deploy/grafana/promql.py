@@ -19,14 +19,15 @@ def grown(metric: str, labels: str = CHOSEN) -> str:
 
 def quantile(q: float, metric: str, by: str = "attention", labels: str = CHOSEN) -> str:
     comma = ", " if by else ""
-    return f"histogram_quantile({q}, sum by ({by}{comma}le) ({rate(metric + '_bucket', labels)}))"
+    # Without traffic it is NaN, which no comparison lets through.
+    return f"(histogram_quantile({q}, sum by ({by}{comma}le) ({rate(metric + '_bucket', labels)})) >= 0)"
 
 
 def mean(metric: str, by: str = "attention", labels: str = CHOSEN) -> str:
     total, count = (
         f"sum by ({by}) ({rate(metric + part, labels)})" for part in ("_sum", "_count")
     )
-    return f"{total} / {count}"
+    return f"{total} / ({count} > 0)"
 
 
 def with_label(matcher: str, value: str) -> str:

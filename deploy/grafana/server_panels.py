@@ -27,7 +27,7 @@ def server_panels() -> list[dict[str, object]]:
             description,
             unit,
             [target(of(expr), "", instant=True, range=False)],
-            width=4,
+            width=3,
             height=4,
             options={
                 "reduceOptions": {
@@ -42,6 +42,18 @@ def server_panels() -> list[dict[str, object]]:
     return [
         row("State"),
         number("Servers", "That Prometheus reaches.", "short", "sum (up{#})"),
+        number(
+            "Servers that are ready",
+            "By their health.",
+            "short",
+            "sum (fovea_server_ready{#})",
+        ),
+        number(
+            "Models not served",
+            "Their last load failed, or they are out of service.",
+            "short",
+            'sum (fovea_models{#, state=~"failed|out_of_service"})',
+        ),
         number(
             "Versions that serve", "Of models.", "short", "sum (fovea_model_info{#})"
         ),

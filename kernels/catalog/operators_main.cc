@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lost_output.h"
 #include "kernels/catalog/operators.h"
 
 namespace fovea::kernels {
@@ -59,6 +60,7 @@ void PrintJson(const std::vector<OperatorRow>& rows, const std::vector<ChoiceAns
 }  // namespace fovea::kernels
 
 int main(int argc, char** argv) {
+  fovea::FailWhereOutputIsLost("fovea-kernels");
   const bool json = argc == 2 && std::string_view(argv[1]) == "--json";
   if (argc > 1 && !json) {
     const bool help = std::string_view(argv[1]) == "--help";

@@ -17,7 +17,8 @@ class Linear;     // layers/linear.h
 class Windows;    // attention/windows.h
 
 // Attention core: queries look at keys and gather values. Holds no learned numbers, only the
-// options it was made with; thread-safe and shared.
+// options it was made with; thread-safe and shared. What Attend and AttendWindows take counts as
+// attention's time (attention_time.h).
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;
@@ -26,8 +27,8 @@ class AttentionCore {
   // one QKV tensor), last dimension contiguous. bias, added to the scaled logits, broadcasts to [B,
   // heads, Nq, Nk]; -inf masks. Returns [B, heads, Nq, head_dim], laid out so that transpose(1,
   // 2).flatten(2) is a view.
-  virtual at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const std::optional<at::Tensor>& bias = std::nullopt) const = 0;
+  at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const std::optional<at::Tensor>& bias = std::nullopt) const;
 
   // The weights that Attend gives each query, [B, heads, Nq, Nk] in fp32, from the operator's
   // reference: for measures and pictures.
@@ -43,11 +44,10 @@ class AttentionCore {
   // Attend within the windows of maps [B, heads, height, width, head_dim], strides free, last
   // dimension contiguous; bias [heads, n, n] for the n tokens of a window in row-major order.
   // Returns [B, heads, height, width, head_dim], laid out so that permute({0, 2, 3, 1,
-  // 4}).flatten(3) is a view. By default the windows are gathered and given to Attend; a core with
-  // a kernel for windows overrides it.
-  virtual at::Tensor AttendWindows(const at::Tensor& query, const at::Tensor& key,
-                                   const at::Tensor& value, const Windows& windows,
-                                   const std::optional<at::Tensor>& bias = std::nullopt) const;
+  // 4}).flatten(3) is a view.
+  at::Tensor AttendWindows(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const Windows& windows,
+                           const std::optional<at::Tensor>& bias = std::nullopt) const;
 
   // Whether AttendWindows asks `windows` for the mask of a rolled map: a module that is prepared
   // then keeps it (Windows::KeepMask).
@@ -57,12 +57,24 @@ class AttentionCore {
   // between windows.
   at::Tensor MapWindows(const at::Tensor& query, const at::Tensor& key, const Windows& windows,
                         const std::optional<at::Tensor>& bias = std::nullopt) const;
+
+ private:
+  virtual at::Tensor DoAttend(const at::Tensor& query, const at::Tensor& key,
+                              const at::Tensor& value,
+                              const std::optional<at::Tensor>& bias) const = 0;
+  // By default the windows are gathered and given to DoAttend; a core with a kernel for windows
+  // overrides it.
+  virtual at::Tensor DoAttendWindows(const at::Tensor& query, const at::Tensor& key,
+                                     const at::Tensor& value, const Windows& windows,
+                                     const std::optional<at::Tensor>& bias) const;
 };
 
 // Attention module, or token mixer: tokens in, tokens out, with its own projections.
 //   Most end with a linear layer and say so: a block then puts its norm, its residual and its MLP
 //   into one pass with the projections (layers/linear_chain.h). The others have a forward of their
 //   own.
+//   One that attends without a core has an AttentionRegion (attention_time.h) around what it does
+//   between its projections.
 class AttentionModule : public Layer {
  public:
   // tokens [B, grid.tokens(), channels] -> the same shape. `grid` is the one of the module's site.
@@ -110,6 +122,7 @@ struct ModuleSite {
   int64_t block = 0;      // counted from 0 within its stage: shifted windows shift in the odd ones
   int64_t window = 7;     // the backbone's own, for modules that take one and whose text names none
   bool windowed = false;  // whether the backbone cuts its map into them: static keys then do too
+  bool rolls_first = false;  // shifted windows roll the map before it is padded
   // The map that static keys were trained for, where that may be another than `grid`: they then
   // attend within windows of it. 0x0: static keys are of `grid`.
   Grid trained;

@@ -112,11 +112,11 @@ ShiftedWindows::ShiftedWindows(std::array<int64_t, 2> map, int64_t side, bool ro
   }
 }
 
-at::Tensor AttentionCore::AttendWindows(const at::Tensor& query, const at::Tensor& key,
-                                        const at::Tensor& value, const Windows& windows,
-                                        const std::optional<at::Tensor>& bias) const {
-  const at::Tensor mixed = Attend(windows.Cut(query), windows.Cut(key), windows.Cut(value),
-                                  windows.LogitBias(bias, query.size(1), query.device()));
+at::Tensor AttentionCore::DoAttendWindows(const at::Tensor& query, const at::Tensor& key,
+                                          const at::Tensor& value, const Windows& windows,
+                                          const std::optional<at::Tensor>& bias) const {
+  const at::Tensor mixed = DoAttend(windows.Cut(query), windows.Cut(key), windows.Cut(value),
+                                    windows.LogitBias(bias, query.size(1), query.device()));
   return windows.Join(mixed);
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "model_zoo/attention/attention_time.h"
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/backbones/plain_backbone.h"
 #include "model_zoo/backbones/register.h"
@@ -83,7 +84,10 @@ class TalkingHeads final : public AttentionModule {
   at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor qkv = Project(tokens);
     tokens.reset();
-    const at::Tensor mixed = at::matmul(Weights(qkv[0], qkv[1]), qkv[2]);
+    const at::Tensor mixed = [&] {
+      const AttentionRegion region;
+      return at::matmul(Weights(qkv[0], qkv[1]), qkv[2]);
+    }();
     qkv.reset();
     return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }

@@ -32,7 +32,7 @@ constexpr int64_t kPatch = 4;
 
 class Stage final : public Layer {
  public:
-  Stage(const SwinConfig& config, int64_t stage, const Grid& grid,
+  Stage(const SwinConfig& config, int64_t stage, const Grid& grid, bool rolls_first,
         const AttentionFactory& attention)
       : grid_(grid) {
     const int64_t channels = config.channels << stage;
@@ -47,7 +47,8 @@ class Stage final : public Layer {
                                    .grid = grid,
                                    .block = block,
                                    .window = config.window,
-                                   .windowed = true});
+                                   .windowed = true,
+                                   .rolls_first = rolls_first});
         });
   }
 
@@ -74,10 +75,12 @@ class Swin final : public StagedBackbone {
         patch_embed_(Add<PatchEmbed>("patch_embed", kPatch, config.channels, kEpsilon)),
         layers_(Add<LayerList<Stage>>("layers")) {
     const size_t stages = config.depths.size();
+    const bool rolls_first = description.window_padding == WindowPadding::kRollThenPad;
     Grid grid = {.height = info().image_height / kPatch, .width = info().image_width / kPatch};
     for (size_t i = 0; i < stages; ++i) {
       if (i > 0) grid = PatchMerging::Merged(grid);
-      layers_->Emplace(config, static_cast<int64_t>(i), grid, attentions().Stage(i, config.own));
+      layers_->Emplace(config, static_cast<int64_t>(i), grid, rolls_first,
+                       attentions().Stage(i, config.own));
       AddGrid(grid);
     }
     const int64_t channels = config.channels << (stages - 1);

@@ -93,11 +93,17 @@ const char* ConventionsName(Conventions conventions) {
   return conventions == Conventions::kTorchvision ? "TORCHVISION" : "MMDETECTION";
 }
 
+constexpr const char* kSoftmax = "SOFTMAX";
+constexpr const char* kSigmoid = "SIGMOID";
+constexpr const char* kPadThenRoll = "PAD_THEN_ROLL";
+constexpr const char* kRollThenPad = "ROLL_THEN_PAD";
+
 json ToJson(const Preprocessing& preprocessing) {
   return {{"resize_mode", ResizeModeName(preprocessing.resize_mode)},
           {"interpolation",
            preprocessing.interpolation == Interpolation::kBicubic ? "BICUBIC" : "BILINEAR"},
           {"crop_fraction", preprocessing.crop_fraction},
+          {"crop_offset", preprocessing.crop_offset == CropOffset::kFloor ? "FLOOR" : "NEAREST"},
           {"shorter_side", preprocessing.shorter_side},
           {"longer_side", preprocessing.longer_side},
           {"fast_decode", preprocessing.fast_decode},
@@ -161,6 +167,12 @@ ModelDescription DescriptionFromJson(std::string_view text) {
         if (!size.is_array() || size.size() != 2) Refuse(name + " is a list of [height, width]");
         description.further_sizes.push_back({Count(name, size[0]), Count(name, size[1])});
       }
+    } else if (name == "classifier_activation" && (value == kSoftmax || value == kSigmoid)) {
+      description.classifier_activation =
+          value == kSigmoid ? ClassifierActivation::kSigmoid : ClassifierActivation::kSoftmax;
+    } else if (name == "window_padding" && (value == kPadThenRoll || value == kRollThenPad)) {
+      description.window_padding =
+          value == kRollThenPad ? WindowPadding::kRollThenPad : WindowPadding::kPadThenRoll;
     } else if (name == "precision" && PrecisionOf(value)) {
       description.precision = *PrecisionOf(value);
     } else if (name == "random_weights_seed" && value.is_number_unsigned()) {
@@ -178,20 +190,25 @@ ModelDescription DescriptionFromJson(std::string_view text) {
 }
 
 std::string DescriptionToJson(const ModelDescription& description) {
-  json object = {{"backbone", description.backbone},
-                 {"attention", description.attention},
-                 {"task", NamesOf(description.task).in_description},
-                 {"head", description.head},
-                 {"detection",
-                  {{"conventions", ConventionsName(description.detection.conventions)},
-                   {"score_threshold", description.detection.score_threshold},
-                   {"nms_iou", description.detection.nms_iou},
-                   {"detections_per_image", description.detection.detections_per_image}}},
-                 {"head_channels", description.head_channels},
-                 {"image_height", description.image_height},
-                 {"image_width", description.image_width},
-                 {"further_sizes", ToJson(description.further_sizes)},
-                 {"precision", NameOf(description.precision)}};
+  json object = {
+      {"backbone", description.backbone},
+      {"attention", description.attention},
+      {"task", NamesOf(description.task).in_description},
+      {"head", description.head},
+      {"detection",
+       {{"conventions", ConventionsName(description.detection.conventions)},
+        {"score_threshold", description.detection.score_threshold},
+        {"nms_iou", description.detection.nms_iou},
+        {"detections_per_image", description.detection.detections_per_image}}},
+      {"head_channels", description.head_channels},
+      {"image_height", description.image_height},
+      {"image_width", description.image_width},
+      {"further_sizes", ToJson(description.further_sizes)},
+      {"classifier_activation",
+       description.classifier_activation == ClassifierActivation::kSigmoid ? kSigmoid : kSoftmax},
+      {"window_padding",
+       description.window_padding == WindowPadding::kRollThenPad ? kRollThenPad : kPadThenRoll},
+      {"precision", NameOf(description.precision)}};
   // kNoClasses has no spelling there: a description on disk cannot say it either.
   if (description.num_classes >= 0) object["num_classes"] = description.num_classes;
   if (description.vit) {
@@ -216,6 +233,7 @@ Preprocessing PreprocessingFromJson(std::string_view text) try {
   object.at("shorter_side").get_to(preprocessing.shorter_side);
   object.at("longer_side").get_to(preprocessing.longer_side);
   object.at("fast_decode").get_to(preprocessing.fast_decode);
+  if (object.at("crop_offset") == "FLOOR") preprocessing.crop_offset = CropOffset::kFloor;
   object.at("mean").get_to(preprocessing.mean);
   object.at("std").get_to(preprocessing.std);
   for (const ResizeMode mode : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/did_you_mean.h"
 #include "model_zoo/costs/operation_counter.h"
 #include "model_zoo/registry/heads.h"
 
@@ -25,7 +26,8 @@ ModelDescription Describe(const CountedModel& counted) {
   description.random_weights_seed = 1;
   if (counted.head.empty()) return description;
   const auto head = std::ranges::find(Heads(), counted.head, &HeadEntry::name);
-  TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", counted.head, "'");
+  TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", counted.head, "'",
+                    DidYouMean(counted.head, Heads(), &HeadEntry::name));
   description.head = head->name;
   description.task = head->task;
   description.detection.conventions = Conventions::kMmdetection;

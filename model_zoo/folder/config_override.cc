@@ -102,10 +102,12 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     return Error("it is longer than " + std::to_string(limits::kMaxConfigOverrideBytes) + " bytes");
   }
   // The keys first: the message cannot tell a number that is 0 from one that is absent.
-  const auto object = ParseUniqueJson(json);
+  auto object = ParseUniqueJson(json);
   if (!object || !object->is_object()) {
     return Error("it is not a JSON object, or an object in it has one key twice");
   }
+  std::erase_if(object->get_ref<nlohmann::json::object_t&>(),
+                [](const auto& member) { return member.second.is_null(); });
   for (const auto& [key, value] : object->items()) {
     if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
       return Error(
@@ -143,7 +145,7 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     if (!groups.is_array() || groups.size() != 1 || !groups[0].is_object()) {
       return Error("instance_group is not a list of one object");
     }
-    if (groups[0].contains("kind")) {
+    if (!groups[0].value("kind", nlohmann::json()).is_null()) {
       to.set_kind(ToKind(group.kind()));
       to.clear_gpus();
     }

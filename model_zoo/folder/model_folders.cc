@@ -84,7 +84,10 @@ ModelFolders::Listing ModelFolders::List() const {
       continue;
     }
     for (const FolderEntry& entry : *entries) {
-      if (entry.kind != FolderEntry::Kind::kFolder) continue;
+      // A link that leads nowhere or out is told when the model is read.
+      if (entry.kind != FolderEntry::Kind::kFolder && entry.kind != FolderEntry::Kind::kBadLink) {
+        continue;
+      }
       if (IsModelName(entry.name) && !IsVariantName(entry.name)) {
         names.insert(entry.name);
       } else {

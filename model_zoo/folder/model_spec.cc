@@ -124,7 +124,9 @@ models::Preprocessing PreprocessingOverride::AppliedTo(models::Preprocessing pub
   if (longer_side) published.longer_side = *longer_side;
   if (mean) published.mean = *mean;
   if (std) published.std = *std;
-  published.fast_decode = fast_decode;  // no backbone is published with it
+  // No backbone is published with these.
+  published.crop_offset = crop_offset;
+  published.fast_decode = fast_decode;
   return published;
 }
 

@@ -27,6 +27,7 @@ struct PreprocessingOverride {
   std::optional<models::ResizeMode> resize_mode;
   std::optional<models::Interpolation> interpolation;
   std::optional<double> crop_fraction;
+  models::CropOffset crop_offset = models::CropOffset::kNearest;
   std::optional<int64_t> shorter_side, longer_side;
   std::optional<std::array<float, 3>> mean;
   std::optional<std::array<float, 3>> std;
@@ -83,7 +84,7 @@ struct ModelSpec {
   // Another model, whose weights this one uses; empty: its own, or random ones.
   std::string weights_of;
   AdvertisedInput advertised_input = AdvertisedInput::kPixelValues;
-  bool allow_non_finite = false;
+  bool allow_non_finite = true;
   bool untrained = false;  // its labels mean nothing: random_weights, or a file of such
   int max_batch_size = kUsualBatchSize;
   BatchingOptions batching;

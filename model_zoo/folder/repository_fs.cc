@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "base/file_descriptor.h"
@@ -32,7 +34,9 @@ absl::Status ErrorOf(int error, std::string_view what) {
       return NotFound("repository.not_found", path + " does not exist");
     case EXDEV:
     case ELOOP:
-      return FailedPrecondition("repository.escape", path + " leads out of the repository");
+      return FailedPrecondition(
+          "repository.escape",
+          path + " leads out of the repository: a link has to be relative and stay inside it");
     case EACCES:
     case EPERM:
       return FailedPrecondition("repository.forbidden", path + " may not be read by the server");
@@ -156,8 +160,13 @@ class RealFs : public RepositoryFs {
                                              int flags) const {
     const std::string name = path.empty() ? "." : std::string(path);
     FileDescriptor found = use_openat2_ ? Openat2(root, name, flags) : Walk(root, name, flags);
-    if (found.get() < 0) return ErrorOf(errno, path);
-    return found;
+    if (found.get() >= 0) return found;
+    const int error = errno;
+    char target;
+    if (error == ENOENT && readlinkat(root.get(), name.c_str(), &target, 1) >= 0) {
+      return FailedPrecondition("repository.dangling_link", name + " is a link that leads nowhere");
+    }
+    return ErrorOf(error, path);
   }
 
   static FileDescriptor Openat2(const FileDescriptor& root, const std::string& path, int flags) {
@@ -172,25 +181,46 @@ class RealFs : public RepositoryFs {
     }
   }
 
-  // One part at a time, following no link at all: stricter than openat2, where it is missing.
+  // What openat2 does, one part at a time. The folders on the way are held open, so that ".." leads
+  // back to the one before whatever is renamed meanwhile.
   static FileDescriptor Walk(const FileDescriptor& root, const std::string& path, int flags) {
-    FileDescriptor at(openat(root.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    for (const std::filesystem::path& part : std::filesystem::path(path)) {
-      if (at.get() < 0) break;
-      if (part == ".." || part.is_absolute()) {
-        errno = EXDEV;
-        return FileDescriptor(-1);
+    constexpr int kMostLinks = 40;  // as Linux
+    const auto fail = [](int error) {
+      errno = error;
+      return FileDescriptor(-1);
+    };
+    std::vector<FileDescriptor> way;
+    way.emplace_back(openat(root.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (way.back().get() < 0) return FileDescriptor(-1);
+    const std::filesystem::path start(path);
+    std::deque<std::filesystem::path> left(start.begin(), start.end());
+    for (int links = 0; !left.empty();) {
+      const std::filesystem::path part = std::move(left.front());
+      left.pop_front();
+      if (part.empty() || part == ".") continue;
+      if (part.is_absolute()) return fail(EXDEV);
+      if (part == "..") {
+        if (way.size() == 1) return fail(EXDEV);
+        way.pop_back();
+        continue;
       }
-      FileDescriptor next(openat(at.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+      FileDescriptor next(openat(way.back().get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
       struct stat status;
-      if (next.get() >= 0 && fstat(next.get(), &status) == 0 && S_ISLNK(status.st_mode)) {
-        errno = ELOOP;
-        return FileDescriptor(-1);
+      if (next.get() < 0 || fstat(next.get(), &status) != 0) return FileDescriptor(-1);
+      if (!S_ISLNK(status.st_mode)) {
+        way.push_back(std::move(next));
+        continue;
       }
-      at = std::move(next);
+      if (++links > kMostLinks) return fail(ELOOP);
+      char target[PATH_MAX];
+      const ssize_t length = readlinkat(next.get(), "", target, sizeof(target));
+      if (length < 0) return FileDescriptor(-1);
+      if (length == sizeof(target)) return fail(ENAMETOOLONG);
+      const std::filesystem::path to(std::string(target, static_cast<size_t>(length)));
+      left.insert(left.begin(), to.begin(), to.end());
     }
-    if (at.get() < 0 || (flags & O_PATH) != 0) return at;
-    return FileDescriptor(open(InThisProcess(at).c_str(), flags | O_CLOEXEC));
+    if ((flags & O_PATH) != 0) return std::move(way.back());
+    return FileDescriptor(open(InThisProcess(way.back()).c_str(), flags | O_CLOEXEC));
   }
 
   FolderEntry::Kind KindOf(const FileDescriptor& root, const std::string& path,
@@ -200,7 +230,13 @@ class RealFs : public RepositoryFs {
     if (type != DT_LNK && type != DT_UNKNOWN) return FolderEntry::Kind::kOther;
     const absl::StatusOr<FileDescriptor> found = OpenBeneath(root, path, O_PATH);
     struct stat status;
-    if (!found.ok() || fstat(found->get(), &status) != 0) return FolderEntry::Kind::kOther;
+    if (!found.ok()) {
+      // Only looked at from outside: a file would not have been a model either.
+      const bool leads_to_others =
+          fstatat(root.get(), path.c_str(), &status, 0) == 0 && !S_ISDIR(status.st_mode);
+      return leads_to_others ? FolderEntry::Kind::kOther : FolderEntry::Kind::kBadLink;
+    }
+    if (fstat(found->get(), &status) != 0) return FolderEntry::Kind::kOther;
     if (S_ISDIR(status.st_mode)) return FolderEntry::Kind::kFolder;
     return S_ISREG(status.st_mode) ? FolderEntry::Kind::kFile : FolderEntry::Kind::kOther;
   }

@@ -39,7 +39,8 @@ class RepositoryFile {
 };
 
 struct FolderEntry {
-  enum class Kind { kFolder, kFile, kOther };
+  // kBadLink: leads to a folder outside of the repository, or nowhere.
+  enum class Kind { kFolder, kFile, kBadLink, kOther };
   std::string name;
   Kind kind = Kind::kOther;
 };
@@ -49,8 +50,8 @@ std::unique_ptr<RepositoryFile> MakeRepositoryFile(FileDescriptor file, std::str
 
 // Paths are relative to the repository's folder, with '/' between the parts. Thread-safe.
 // NOT_FOUND: nothing of this name; FAILED_PRECONDITION: not a regular file of the repository (a way
-// out of it, a pipe, a device, a file with a second name) or not for the server to read;
-// UNAVAILABLE: the disk failed, try again.
+// out of it, a link that leads nowhere, a pipe, a device, a file with a second name) or not for the
+// server to read; UNAVAILABLE: the disk failed, try again.
 class RepositoryFs {
  public:
   virtual ~RepositoryFs() = default;
@@ -66,8 +67,8 @@ class RepositoryFs {
 };
 
 // The real one. The folder is opened anew for each call, so that a repository that was replaced or
-// mounted again is seen. Links are followed only while they stay inside; on a kernel without
-// openat2 none is followed.
+// mounted again is seen. Links are followed only while they stay inside, and only relative ones.
+// Where openat2 is missing, or a sandbox forbids it, the same is done link by link.
 std::unique_ptr<RepositoryFs> MakeRepositoryFs(std::filesystem::path root, bool use_openat2 = true);
 
 // Whether a folder can be a repository. The message names it, and says what to give instead.

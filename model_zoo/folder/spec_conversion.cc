@@ -44,6 +44,9 @@ PreprocessingOverride ToPreprocessing(const v1::Preprocessing& message, const Sp
                                       SpecErrors& errors) {
   PreprocessingOverride to;
   to.fast_decode = message.fast_decode();
+  if (message.crop_offset() == v1::Preprocessing::FLOOR) {
+    to.crop_offset = models::CropOffset::kFloor;
+  }
   switch (message.resize_mode()) {
     case v1::Preprocessing::SHORTEST_EDGE:
       to.resize_mode = models::ResizeMode::kShortestEdge;
@@ -462,6 +465,16 @@ models::ModelDescription ToDescription(const v1::ModelSpec& message, const SpecO
   if (message.has_vit()) {
     to.vit = ToVitSizes(message.vit(), origin.In("vit"), errors);
   }
+  if (message.classifier_activation() == v1::ModelSpec::SIGMOID) {
+    to.classifier_activation = models::ClassifierActivation::kSigmoid;
+    if (to.task != models::Task::kClassification) {
+      errors.Add(origin.Error("classifier_activation",
+                              "classifier_activation is only for the task CLASSIFICATION"));
+    }
+  }
+  if (message.window_padding() == v1::ModelSpec::ROLL_THEN_PAD) {
+    to.window_padding = models::WindowPadding::kRollThenPad;
+  }
   if (message.has_random_weights()) to.random_weights_seed = message.random_weights().seed();
   return to;
 }
@@ -491,7 +504,9 @@ absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOr
     default:
       to.advertised_input = AdvertisedInput::kPixelValues;
   }
-  to.allow_non_finite = message.allow_non_finite();
+  to.allow_non_finite = message.has_allow_non_finite()
+                            ? message.allow_non_finite()
+                            : to.advertised_input == AdvertisedInput::kPixelValues;
   to.untrained = message.untrained() || message.has_random_weights();
   if (errors.empty() && MakesBuckets(to)) {
     MakeBuckets(to);

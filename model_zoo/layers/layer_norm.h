@@ -10,6 +10,11 @@
 
 namespace fovea::models {
 
+//   The derivative of a norm is one over a token's deviation, a thousand for a token of equal
+// channels: through padding, which every layer of a fresh model leaves at zero, gradients would
+// grow a thousandfold by each norm. So the gradient of a token is scaled down as far as its
+// deviation lies below sqrt(epsilon), to nothing where the channels are equal. Outputs are as
+// published.
 class LayerNorm final : public Layer {
  public:
   // timm's vision transformers take 1e-6 where torch takes 1e-5.

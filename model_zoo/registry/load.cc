@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/did_you_mean.h"
 #include "kernels/memory/cpu_allocator.h"
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/heads/headed_backbone.h"
@@ -23,7 +24,8 @@ namespace {
 
 const BackboneEntry& KnownBackbone(const std::string& name) {
   const BackboneEntry* entry = FindBackbone(name);
-  TORCH_CHECK_VALUE(entry != nullptr, "there is no backbone '", name, "'");
+  TORCH_CHECK_VALUE(entry != nullptr, "there is no backbone '", name, "'",
+                    DidYouMean(name, Backbones(), &BackboneEntry::name));
   return *entry;
 }
 
@@ -36,7 +38,8 @@ const HeadEntry& FindHead(const ModelDescription& description, std::span<const H
     return *usual;
   }
   const auto named = std::ranges::find(heads, description.head, &HeadEntry::name);
-  TORCH_CHECK_VALUE(named != heads.end(), "there is no head ", Quoted(description.head));
+  TORCH_CHECK_VALUE(named != heads.end(), "there is no head ", Quoted(description.head),
+                    DidYouMean(description.head, heads, &HeadEntry::name));
   TORCH_CHECK_VALUE(named->task == description.task, "the head '", named->name, "' is for ",
                     NamesOf(named->task).in_words, ", and the task is ",
                     NamesOf(description.task).in_words);

@@ -14,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/did_you_mean.h"
+#include "base/lost_output.h"
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/costs/counted_model.h"
@@ -212,12 +214,14 @@ Options Parse(const std::vector<std::string>& arguments) {
       options.head = value();
       const auto head = std::ranges::find(Heads(), options.head, &HeadEntry::name);
       if (head == Heads().end() || head->make == nullptr) {
-        Refuse("there is no head '" + options.head + "' of detection or segmentation");
+        Refuse("there is no head '" + options.head + "' of detection or segmentation" +
+               DidYouMean(options.head, Heads(), &HeadEntry::name));
       }
     } else if (argument.starts_with("-")) {
       Refuse("unknown option '" + argument + "'; `fovea zoo --help` lists them");
     } else if (FindBackbone(argument) == nullptr) {
-      Refuse("there is no backbone '" + argument + "'");
+      Refuse("there is no backbone '" + argument + "'" +
+             DidYouMean(argument, Backbones(), &BackboneEntry::name));
     } else {
       options.names.push_back(argument);
     }
@@ -285,4 +289,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace fovea::models
 
-int main(int argc, char** argv) { return fovea::models::Main(argc, argv); }
+int main(int argc, char** argv) {
+  fovea::FailWhereOutputIsLost("fovea-zoo");
+  return fovea::models::Main(argc, argv);
+}

@@ -53,6 +53,11 @@ void AddModel(CLI::App& app, Arguments& arguments) {
   auto* data = app.add_option("--data", arguments.data,
                               "Learn from this folder: a folder of images for each class, COCO's "
                               "JSON, or images with masks as PNG; see docs/measuring/datasets.md");
+  app.add_option(
+         "--images", arguments.images,
+         "Where the pictures of COCO's JSON are, where that is neither in --data nor beside "
+         "the JSON")
+      ->needs(data);
   app.add_flag("--scenes", arguments.scenes,
                "Learn from generated scenes of several shapes, with boxes, masks and class maps")
       ->excludes(data);
@@ -161,8 +166,12 @@ void AddRun(CLI::App& app, Arguments& arguments) {
                  "Between two checkpoints, besides that of each epoch")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_flag("--resume", arguments.resume,
-               "Go on where the same command stopped; from the start where there is nothing");
+  app.add_flag(
+      "--resume", arguments.resume,
+      "Go on where the same command stopped; from the start where there is nothing, and not at all "
+      "where it was done");
+  app.add_flag("--overwrite", arguments.overwrite,
+               "Replace the model that --out holds, and the training that was stopped there");
   app.add_option("--stored", arguments.stored,
                  "The type of the weights on disk; what F16 does not hold is F32")
       ->check(CLI::IsMember({"F16", "F32"}))
@@ -218,8 +227,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
 }
 
 std::string CommandIdentity(const CLI::App& app) {
-  constexpr std::array<std::string_view, 7> kWithout = {
-      "out", "checkpoints", "checkpoint-minutes", "resume", "csv", "drawing-threads", "stored"};
+  constexpr std::array<std::string_view, 8> kWithout = {
+      "out", "checkpoints",     "checkpoint-minutes", "resume",
+      "csv", "drawing-threads", "overwrite",          "stored"};
   std::istringstream all(app.config_to_str(/*default_also=*/true));
   std::string identity;
   for (std::string line; std::getline(all, line);) {

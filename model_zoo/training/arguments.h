@@ -21,7 +21,7 @@ struct Arguments {
   bool linear_baseline = false;
 
   // What is learned: generated pictures of one shape, generated scenes, or what lies in `data`.
-  std::string task, data;
+  std::string task, data, images;
   bool scenes = false;
   // The model. What is not given is as of the one to start from, or the task's usual.
   std::string from, backbone, attention, head;
@@ -44,7 +44,7 @@ struct Arguments {
   // How it goes and where it is kept.
   std::string checkpoints;
   double checkpoint_minutes = 5;
-  bool resume = false;
+  bool resume = false, overwrite = false;
   std::string stored = "F16", arithmetic = "auto", csv;
   int threads = 0;
   ComparisonOptions comparison;

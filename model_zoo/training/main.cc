@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
+#include "base/lost_output.h"
+#include "kernels/barrier_waits.h"
+#include "kernels/threads.h"
 #include "model_zoo/training/arguments.h"
 #include "model_zoo/training/comparison/comparison.h"
 #include "model_zoo/training/comparison/linear_baseline.h"
@@ -60,6 +64,8 @@ void PrintLinearBaseline(const LinearBaselineOptions& options) {
 
 void Run(const Arguments& arguments, const std::string& command) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
+  kernels::ShortenTimeSlices();
+  const kernels::AdaptiveBarrierWaits waits(at::get_num_threads());
   const int64_t validation_images =
       arguments.validation_images.value_or(arguments.shapes.validation_images);
   if (!arguments.out.empty()) {
@@ -87,6 +93,7 @@ void Run(const Arguments& arguments, const std::string& command) {
 }  // namespace fovea::models::training
 
 int main(int argc, char** argv) {
+  fovea::FailWhereOutputIsLost("fovea-train");
   // The activations of every step are freed and asked for again: kept, instead of mapped and
   // cleared by the kernel each time.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
@@ -97,6 +104,7 @@ int main(int argc, char** argv) {
       "Trains classifiers, detectors and segmenters, on your data or on pictures that it draws "
       "itself.");
   fovea::models::training::AddOptions(app, arguments);
+  app.failure_message(fovea::RefusalMessage);
   CLI11_PARSE(app, argc, argv);
   try {
     fovea::models::training::Run(arguments, fovea::models::training::CommandIdentity(app));

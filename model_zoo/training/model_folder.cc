@@ -10,6 +10,7 @@
 #include "model_zoo/folder/labels.h"
 #include "model_zoo/folder/model_spec.h"
 #include "model_zoo/folder/names.h"
+#include "model_zoo/folder/weights_file.h"
 #include "model_zoo/weights/pending_file.h"
 
 namespace fovea::models::training {
@@ -134,6 +135,12 @@ void CheckWritable(const std::filesystem::path& folder) {
   }
 }
 
+bool HoldsModel(const std::filesystem::path& folder) {
+  std::error_code none;
+  return std::filesystem::exists(folder / kSpecFile, none) ||
+         std::filesystem::exists(folder / kVersion / kWeightsFile, none);
+}
+
 std::string SpecOf(const ModelFolder& folder) {
   const ModelDescription& model = folder.model;
   std::string spec = "# " + folder.summary;
@@ -141,6 +148,9 @@ std::string SpecOf(const ModelFolder& folder) {
           model.backbone + "\"\n" + VitOf(model);
   for (const std::string& attention : model.attention) {
     spec += "attention: \"" + attention + "\"\n";
+  }
+  if (model.window_padding == WindowPadding::kRollThenPad) {
+    spec += "window_padding: ROLL_THEN_PAD\n";
   }
   spec += std::string("task: ") + NamesOf(model.task).in_description + "\n" + HeadOf(model) +
           "num_classes: " + std::to_string(model.num_classes) + "\nprecision: FP32\n";
@@ -163,12 +173,12 @@ void WriteModelFolder(const ModelFolder& folder, const Backbone& trained, c10::S
   std::filesystem::create_directories(version);
   // All is on the disk before the first of the three has its name: a server that polls finds the
   // weights of one training with the labels of another for as short as can be.
-  PendingFile spec_file(folder.path / "model.textproto"), labels_file(folder.path / kLabelsFile);
+  PendingFile spec_file(folder.path / kSpecFile), labels_file(folder.path / kLabelsFile);
   spec_file.Write(spec.data(), spec.size());
   labels_file.Write(labels->data(), labels->size());
   spec_file.Sync();
   labels_file.Sync();
-  SaveWeights(version / "model.safetensors", trained, stored);
+  SaveWeights(version / kWeightsFile, trained, stored);
   labels_file.Commit();
   spec_file.Commit();
 }

@@ -37,6 +37,9 @@ void CheckServable(const ModelFolder& folder);
 // where it holds another version of a model, which would be served in place of the one written.
 void CheckWritable(const std::filesystem::path& folder);
 
+// Returns whether WriteModelFolder would replace a model there.
+bool HoldsModel(const std::filesystem::path& folder);
+
 // The model's description as it is written, in protobuf's text format.
 std::string SpecOf(const ModelFolder& folder);
 

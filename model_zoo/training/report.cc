@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -10,13 +11,18 @@
 namespace fovea::models::training {
 namespace {
 
-constexpr int kWidth = 40;  // of the bar, in characters
+constexpr int kWidth = 40;              // of the bar, in characters
+constexpr double kBetweenReadings = 5;  // seconds
 
 template <typename... Values>
 std::string Format(const char* format, Values... values) {
   char line[256];
   std::snprintf(line, sizeof line, format, values...);
   return line;
+}
+
+double SteadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -63,6 +69,25 @@ void ProgressBar::Show(const StepReport& step) {
 void ProgressBar::Line(const std::string& text) {
   std::fprintf(out_, "%s%s\n", terminal_ ? "\r\033[K" : "", text.c_str());
   std::fflush(out_);
+}
+
+ReadingLines::ReadingLines(std::FILE* out, std::function<double()> seconds)
+    : out_(out), seconds_(seconds ? std::move(seconds) : SteadySeconds), last_(seconds_()) {}
+
+void ReadingLines::Show(const char* what, uint64_t done, uint64_t all) {
+  const std::lock_guard lock(mutex_);
+  const double now = seconds_();
+  if (now - last_ < kBetweenReadings) return;
+  last_ = now;
+  const std::string of = all > 0 ? " of " + std::to_string(all) : "";
+  std::fprintf(out_, "fovea-train: read %llu%s %s\n", static_cast<unsigned long long>(done),
+               of.c_str(), what);
+  std::fflush(out_);
+}
+
+void TellBesideTheBar(const std::string& text) {
+  std::fprintf(stderr, "%sfovea-train: %s\n", isatty(fileno(stderr)) != 0 ? "\r\033[K" : "",
+               text.c_str());
 }
 
 std::string Describe(const EpochReport& report, int epochs) {

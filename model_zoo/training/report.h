@@ -1,9 +1,12 @@
 // How a training is told: a bar and a line an epoch for people, a file for plots.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <mutex>
 #include <string>
 
 #include "model_zoo/training/optimisation/trainer.h"
@@ -37,6 +40,24 @@ class ProgressBar {
   std::FILE* const out_;
   const bool terminal_;
 };
+
+// Prints the progress of reading every five seconds; nothing if it is quicker. Thread-safe.
+class ReadingLines {
+ public:
+  // From now on. `seconds`: a clock that does not go back; null: the machine's.
+  explicit ReadingLines(std::FILE* out, std::function<double()> seconds = nullptr);
+  // As ReadProgress tells it.
+  void Show(const char* what, uint64_t done, uint64_t all);
+
+ private:
+  std::FILE* const out_;
+  const std::function<double()> seconds_;
+  std::mutex mutex_;
+  double last_;  // line, or the beginning
+};
+
+// A line on standard error, in place of a bar that is on the same terminal.
+void TellBesideTheBar(const std::string& text);
 
 // For people.
 std::string Describe(const EpochReport& report, int epochs);

@@ -82,6 +82,13 @@ void PrintEvaluation(const std::string& folder, uint64_t seed, int64_t images) {
 
 void TrainAndWrite(const Arguments& arguments, const std::string& command) {
   const std::filesystem::path out = FolderCalled(arguments.out);
+  const std::filesystem::path kept =
+      arguments.checkpoints.empty() ? out.string() + "~checkpoint" : arguments.checkpoints;
+  if (!arguments.overwrite && HoldsModel(out) && !HoldsCheckpoint(kept)) {
+    TORCH_CHECK_VALUE(arguments.resume, out.string(), " holds a model: --overwrite replaces it");
+    std::printf("%s is finished: there is nothing to go on with\n", out.c_str());
+    return;
+  }
   const TrainingPlan plan = PlanOf(arguments);
   const ModelFolder folder{.path = out,
                            .summary = plan.draws()
@@ -94,9 +101,11 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
   CheckServable(folder);
   CheckWritable(folder.path);
   // Locked to the end: a second training would remove the checkpoint while it may still be needed.
-  const CheckpointFolder checkpoints(
-      arguments.checkpoints.empty() ? out.string() + "~checkpoint" : arguments.checkpoints,
-      WholeIdentity(command, folder, plan));
+  const CheckpointFolder checkpoints(kept, WholeIdentity(command, folder, plan));
+  TORCH_CHECK_VALUE(arguments.overwrite || arguments.resume || !HoldsCheckpoint(kept),
+                    kept.string(),
+                    " holds a training that was stopped: --resume goes on with it, --overwrite "
+                    "starts again");
   CsvLog csv(arguments.csv);
   ProgressBar bar(stdout);
   Train(

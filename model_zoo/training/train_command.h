@@ -9,7 +9,9 @@ namespace fovea::models::training {
 
 // Trains what the arguments say (PlanOf), prints how it goes, and writes the folder. `command`: the
 // arguments as a checkpoint's identity has them (CommandIdentity), which what they led to
-// completes. Throws c10::Error, and std::runtime_error where files or data are wrong.
+// completes. Replaces neither a model nor a training that was stopped unless it is told to; of a
+// model that is there nothing is resumed. Throws c10::Error, and std::runtime_error where files or
+// data are wrong.
 void TrainAndWrite(const Arguments& arguments, const std::string& command);
 
 // A line with the accuracy of a classifier's folder on generated pictures.

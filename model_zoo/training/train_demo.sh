@@ -16,7 +16,7 @@ trap 'rm -rf "$logs"' EXIT
 # precision.
 # Pictures are drawn on another thread.
 classifiers() {
-  local train="$build/bin/fovea-train --threads 1 --arithmetic bf16 --keep last"
+  local train="$build/bin/fovea-train --overwrite --threads 1 --arithmetic bf16 --keep last"
   # k-NN attention learns from the dense weights on: its gradient goes through the reference, which sorts every row.
   $train --out "$models/shapes" --csv "$results/shapes.csv" &&
     $train --out "$models/shapes_with_knn" --attention knn:k=0.5 --from "$models/shapes" \

@@ -18,7 +18,7 @@ mkdir -p "$models" "$results"
 
 # What, then options.
 train() {
-  "$binary" --scenes --threads 1 --arithmetic bf16 --out "$models/$1_$name" --csv "$results/$1_$name.csv" \
+  "$binary" --overwrite --scenes --threads 1 --arithmetic bf16 --out "$models/$1_$name" --csv "$results/$1_$name.csv" \
     --backbone linglo_demo --attention "$attention" --image-size 128 --validation-images 200 "${@:2}"
 }
 train detector --head retinanet --head-channels 64 --score-threshold 0.1 --detections-per-image 50 \

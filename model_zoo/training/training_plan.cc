@@ -6,14 +6,18 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/did_you_mean.h"
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/generated/scene.h"
 #include "model_zoo/training/data/generated/shapes.h"
+#include "model_zoo/training/data/user_data/readable.h"
 #include "model_zoo/training/data/user_data/user_data.h"
 #include "model_zoo/training/optimisation/initialisation.h"
+#include "model_zoo/training/report.h"
 #include "model_zoo/training/tasks/classification_task.h"
+#include "model_zoo/training/tasks/detection_task.h"
 #include "model_zoo/training/tasks/segmentation_task.h"
 #include "model_zoo/training/training_defaults.h"
 
@@ -22,19 +26,7 @@ namespace {
 
 // The task that data of this layout is for; of several, that of the model to start from.
 Task TaskOfData(const std::string& folder, const std::optional<ModelDescription>& from) {
-  std::vector<Task> fits;
-  std::string reasons;
-  for (const Task task : {Task::kDetection, Task::kSegmentation, Task::kClassification}) {
-    try {
-      OpenUserData(folder, task);
-      fits.push_back(task);
-    } catch (const DataError& error) {
-      reasons += std::string("\n  ") + error.what();
-    }
-  }
-  // A folder of pictures beside annotations would do as a class of its own.
-  if (fits.size() > 1 && fits.back() == Task::kClassification) fits.pop_back();
-  TORCH_CHECK_VALUE(!fits.empty(), folder, " holds data for no task:", reasons);
+  const std::vector<Task> fits = TasksOf(folder);
   if (from && std::ranges::find(fits, from->task) != fits.end()) return from->task;
   TORCH_CHECK_VALUE(fits.size() == 1, folder,
                     " holds data for detection and for segmentation: say which with --task");
@@ -47,7 +39,8 @@ Task TaskOf(const Arguments& arguments, const std::optional<ModelDescription>& f
   }
   if (!arguments.head.empty()) {
     const auto head = std::ranges::find(Heads(), arguments.head, &HeadEntry::name);
-    TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", arguments.head, "'");
+    TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", arguments.head, "'",
+                      DidYouMean(arguments.head, Heads(), &HeadEntry::name));
     return head->task;
   }
   if (!arguments.data.empty()) return TaskOfData(arguments.data, from);
@@ -57,7 +50,14 @@ Task TaskOf(const Arguments& arguments, const std::optional<ModelDescription>& f
 
 // What is learned from; nothing for the generated pictures of one shape, which their task draws.
 TrainingData OpenData(const Arguments& arguments, const ModelDescription& model) {
-  if (!arguments.data.empty()) return OpenUserData(arguments.data, model.task);
+  if (!arguments.data.empty()) {
+    ReadingLines lines(stderr);
+    return OpenUserData(arguments.data, model.task,
+                        {.images = arguments.images,
+                         .progress = [&lines](const char* what, uint64_t done, uint64_t all) {
+                           lines.Show(what, done, all);
+                         }});
+  }
   if (!arguments.scenes) return {};
   const auto side = static_cast<int>(model.image_height);
   Scenes::Options options{.seed = arguments.seed, .sizes = SceneSizes(side)};
@@ -95,8 +95,10 @@ std::vector<std::string> LabelsOf(const TrainingData& data, const ModelDescripti
 ModelDescription UsualModel(const Arguments& arguments, Task task,
                             const std::optional<ModelDescription>& from) {
   if (from && (arguments.backbone.empty() || arguments.backbone == from->backbone)) {
-    ModelDescription model{
-        .backbone = from->backbone, .attention = from->attention, .vit = from->vit};
+    ModelDescription model{.backbone = from->backbone,
+                           .attention = from->attention,
+                           .vit = from->vit,
+                           .window_padding = from->window_padding};
     // The input of a training is a square.
     if (from->image_height == from->image_width) {
       model.image_height = model.image_width = from->image_height;
@@ -196,7 +198,23 @@ SampleBatchOptions SamplesOf(const Arguments& arguments, const Preprocessing& pr
           .augmentation = augmentation,
           .threads = arguments.loading_threads,
           .validation_images = arguments.validation_images.value_or(0),
-          .preprocessing = preprocessing};
+          .preprocessing = preprocessing,
+          .tell = TellBesideTheBar};
+}
+
+// Pictures are left out whose masks take too much at the size of the images, where the task learns
+// masks.
+void LeaveOutLargeMasks(const Backbone& backbone, TrainingData& data) {
+  if (!LearnsMasks(backbone)) return;
+  const ModelInfo& info = backbone.info();
+  const int64_t pixels = info.image_height * info.image_width;
+  const size_t told = data.notes.size();
+  data.training = WithoutLargeMasks(data.training, pixels, data.notes);
+  const size_t of_training = data.notes.size();
+  data.validation = WithoutLargeMasks(data.validation, pixels, data.notes);
+  for (size_t i = told; i < data.notes.size(); ++i) {
+    std::printf("%s%s\n", i < of_training ? "" : "validation: ", data.notes[i].c_str());
+  }
 }
 
 std::unique_ptr<TrainingTask> MakeTask(const TrainingPlan& plan, const Arguments& arguments,
@@ -276,9 +294,7 @@ TrainingPlan PlanOf(const Arguments& arguments) {
   TORCH_CHECK_VALUE(!draws || plan.model.task == Task::kClassification,
                     "a detector or segmenter learns from --scenes or --data");
   plan.data = OpenData(arguments, plan.model);
-  if (!draws) {
-    for (const std::string& note : plan.data.training->notes()) std::printf("%s\n", note.c_str());
-  }
+  for (const std::string& note : plan.data.notes) std::printf("%s\n", note.c_str());
   plan.labels = LabelsOf(plan.data, plan.model);
   plan.model.num_classes = static_cast<int64_t>(plan.labels.size());
   plan.backbone = MakeBackbone(plan.model, arguments, from);
@@ -286,6 +302,7 @@ TrainingPlan PlanOf(const Arguments& arguments) {
   if (!draws) {
     plan.model.image_height = info.image_height;
     plan.model.image_width = info.image_width;
+    if (!arguments.data.empty()) LeaveOutLargeMasks(*plan.backbone, plan.data);
   }
   plan.preprocessing = PreprocessingOf(info, plan.data, arguments, from);
   const int64_t batch_size =

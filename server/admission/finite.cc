@@ -1,7 +1,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/status.h"
 #include "server/admission/request_rules.h"
 #include "server/core/byte_cursor.h"
 
@@ -32,26 +31,22 @@ bool AllFinite(const std::byte* bytes, size_t floats) {
 
 }  // namespace
 
-absl::Status CheckFinite(const ScatteredBytes& data) {
-  const auto error = [] {
-    return InvalidArgument("request.non_finite",
-                           "pixel_values holds a number that is NaN or infinite");
-  };
+bool IsFinite(const ScatteredBytes& data) {
   ByteCursor cursor(data);
   while (cursor.remaining() >= sizeof(float)) {
     const ScatteredBytes::Piece piece = cursor.Contiguous();
     const size_t whole = piece.size() / sizeof(float);
     if (whole > 0) {
-      if (!AllFinite(piece.data(), whole)) return error();
+      if (!AllFinite(piece.data(), whole)) return false;
       cursor.Skip(whole * sizeof(float));
     } else {
       // A number that two pieces or more share.
       std::byte gathered[sizeof(float)];
       cursor.Read(sizeof(gathered), gathered);
-      if (!AllFinite(gathered, 1)) return error();
+      if (!AllFinite(gathered, 1)) return false;
     }
   }
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace fovea

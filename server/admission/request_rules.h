@@ -45,9 +45,8 @@ int64_t MemoryPerImage(const ModelView& model, bool decoded, int64_t result_byte
 // more than the server has for them.
 absl::Status CheckDeviceBytes(const ModelView& model, size_t size);
 
-// INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are
-// accepted). `data` holds whole numbers. Reads all of it, as fast as memory goes: for pixel_values
-// of a model without allow_non_finite.
-absl::Status CheckFinite(const ScatteredBytes& data);
+// False where one of the float32 numbers of `data` is NaN or infinite (denormals are neither).
+// `data` holds whole numbers. Reads all of it, as fast as memory goes.
+bool IsFinite(const ScatteredBytes& data);
 
 }  // namespace fovea

@@ -3,10 +3,12 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
 
@@ -39,6 +41,10 @@ absl::StatusOr<std::string_view> ShownKey(std::span<const std::string_view> auth
   return key;
 }
 
+std::string NameOf(ApiGroup group) {
+  return std::string(kApiGroupNames[static_cast<size_t>(group)]);
+}
+
 }  // namespace
 
 void Authenticator::SetKeys(std::vector<ApiKey> keys) {
@@ -65,8 +71,10 @@ Caller Authenticator::Identify(const ShownCredentials& shown, ApiGroup group,
   Caller caller{.protocol = shown.protocol, .principal = std::string(shown.certificate)};
   if (group == ApiGroup::kHealth) return caller;
   if (!port.Has(group)) {
-    caller.refused =
-        PermissionDenied("auth.group_closed", "this port does not answer methods of this kind");
+    caller.refused = PermissionDenied("auth.group_closed",
+                                      absl::StrCat("this port does not answer methods of the "
+                                                   "group '",
+                                                   NameOf(group), "'"));
     return caller;
   }
   if (const auto keys = this->keys(); keys != nullptr && !IsOpen(group)) {
@@ -86,8 +94,9 @@ absl::Status Authenticator::CheckKey(const ShownCredentials& shown, const Keys& 
   if (found == nullptr) return Unauthenticated("auth.unknown_key", "the API key is not known");
   caller.principal = caller.key = found->key.name;
   if (!found->key.groups.Has(group)) {
-    return PermissionDenied("auth.group_not_allowed",
-                            "the API key does not allow methods of this kind");
+    return PermissionDenied(
+        "auth.group_not_allowed",
+        absl::StrCat("the API key does not allow methods of the group '", NameOf(group), "'"));
   }
   caller.quota = found->quota;
   return absl::OkStatus();

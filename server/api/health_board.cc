@@ -1,8 +1,8 @@
 #include "server/api/health_board.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "base/limits.h"
 #include "base/variant_name.h"
 
 namespace fovea {
@@ -25,25 +25,42 @@ void HealthBoard::SetServing(bool serving) {
   for (const auto& watcher : Watchers()) watcher->Refresh();
 }
 
-void HealthBoard::SetModelReady(std::string_view model, std::string_view version, bool ready) {
+void HealthBoard::NeedModel() {
+  MutexLock lock(mutex_);
+  needs_model_ = true;
+}
+
+void HealthBoard::SetModel(std::string_view model, std::string_view version, Readiness readiness) {
   {
     MutexLock lock(mutex_);
-    if (ready || !IsVariantName(model)) {
-      models_[std::string(model)][std::string(version)] = ready;
-    } else {
-      models_.erase(std::string(model));
-    }
+    std::map<std::string, Readiness>& versions = models_[std::string(model)];
+    versions[std::string(version)] = readiness;
+    needs_model_ |= readiness == Readiness::kReady;
+    const bool loaded = std::ranges::any_of(
+        versions, [](const auto& one) { return one.second != Readiness::kGone; });
+    std::erase_if(versions, [&](const auto& one) {
+      return one.second == Readiness::kGone && (loaded || one.first != version);
+    });
+    if (!loaded && IsVariantName(model)) models_.erase(std::string(model));
   }
   for (const auto& watcher : Watchers()) watcher->Refresh();
 }
 
 bool HealthBoard::serving() const {
   MutexLock lock(mutex_);
-  return serving_;
+  return ServingLocked();
+}
+
+bool HealthBoard::ServingLocked() const {
+  if (!serving_ || !needs_model_) return serving_;
+  return std::ranges::any_of(models_, [](const auto& model) {
+    return std::ranges::any_of(
+        model.second, [](const auto& version) { return version.second == Readiness::kReady; });
+  });
 }
 
 ServingStatus HealthBoard::GetLocked(const std::string& name) const {
-  const auto status = [serving = serving_](bool ready) {
+  const auto status = [serving = ServingLocked()](bool ready) {
     return ready && serving ? ServingStatus::kServing : ServingStatus::kNotServing;
   };
   if (services_.contains(name)) return status(true);
@@ -54,12 +71,12 @@ ServingStatus HealthBoard::GetLocked(const std::string& name) const {
   if (model == models_.end()) return ServingStatus::kUnknown;
   if (slash == std::string::npos) {
     bool any = false;
-    for (const auto& [version, ready] : model->second) any |= ready;
+    for (const auto& [version, readiness] : model->second) any |= readiness == Readiness::kReady;
     return status(any);
   }
   const auto version = model->second.find(rest.substr(slash + 1));
   if (version == model->second.end()) return ServingStatus::kUnknown;
-  return status(version->second);
+  return status(version->second == Readiness::kReady);
 }
 
 ServingStatus HealthBoard::Get(const std::string& name) const {
@@ -73,10 +90,17 @@ std::map<std::string, ServingStatus> HealthBoard::List() const {
   for (const auto& [model, versions] : models_) {
     const std::string name = std::string(kModelPrefix) + model;
     names.insert(name);
-    for (const auto& [version, ready] : versions) names.insert(name + "/" + version);
+    for (const auto& [version, readiness] : versions) names.insert(name + "/" + version);
   }
   std::map<std::string, ServingStatus> statuses;
   for (const std::string& name : names) statuses[name] = GetLocked(name);
+  return statuses;
+}
+
+std::map<std::string, ServingStatus> HealthBoard::ListServices() const {
+  MutexLock lock(mutex_);
+  std::map<std::string, ServingStatus> statuses;
+  for (const std::string& name : services_) statuses[name] = GetLocked(name);
   return statuses;
 }
 
@@ -87,17 +111,15 @@ std::vector<std::shared_ptr<HealthWatcher>> HealthBoard::Watchers() const {
   return watchers;
 }
 
-bool HealthBoard::Add(std::shared_ptr<HealthWatcher> watcher) {
+void HealthBoard::Add(std::shared_ptr<HealthWatcher> watcher) {
   bool closed;
   {
     MutexLock lock(mutex_);
-    if (watchers_.size() >= static_cast<size_t>(limits::kMaxHealthWatches)) return false;
     watchers_.emplace(watcher.get(), watcher);
     closed = closed_;
   }
   watcher->Refresh();
   if (closed) watcher->Close();
-  return true;
 }
 
 void HealthBoard::Remove(HealthWatcher* watcher) {

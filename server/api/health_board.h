@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/core/model_catalog.h"
 #include "server/core/mutex.h"
 
 namespace fovea {
@@ -28,15 +29,18 @@ class HealthWatcher {
 // Which names serve. "" stands for the server. Thread-safe.
 //
 // A name is a service's or "model/<name>" (any version of it is ready) or "model/<name>/<version>".
-// None serves before SetServing(true) and after SetServing(false), whatever its models do. A model
-// that was ready once stays known and reads kNotServing when it is unloaded; but for a variant,
-// which callers may make up any number of.
+// None serves before SetServing(true) and after SetServing(false), whatever its models do, nor once
+// the last of the models that served is away: nothing could be answered. A model that is
+// unloaded stays known with its last version, and reads kNotServing. Other versions that are gone
+// are forgotten, and so are variants: callers may make up any number of them.
 class HealthBoard {
  public:
   // A name that serves as the server does.
   void AddService(std::string_view name);
   void SetServing(bool serving);
-  void SetModelReady(std::string_view model, std::string_view version, bool ready);
+  // From now on nothing serves while no model is ready. Set by the first one that is.
+  void NeedModel();
+  void SetModel(std::string_view model, std::string_view version, Readiness readiness);
   // Closes the watchers, now and later.
   void Close();
 
@@ -44,13 +48,15 @@ class HealthBoard {
   // kUnknown: nobody has told of it.
   ServingStatus Get(const std::string& name) const;
   std::map<std::string, ServingStatus> List() const;
+  // The same without models.
+  std::map<std::string, ServingStatus> ListServices() const;
 
   // A watcher is refreshed at once and whenever its status may have changed, until it is removed.
-  // False, and nothing is added, where limits::kMaxHealthWatches are there.
-  bool Add(std::shared_ptr<HealthWatcher> watcher);
+  void Add(std::shared_ptr<HealthWatcher> watcher);
   void Remove(HealthWatcher* watcher);
 
  private:
+  bool ServingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ServingStatus GetLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::shared_ptr<HealthWatcher>> Watchers() const;
 
@@ -58,7 +64,9 @@ class HealthBoard {
   std::set<std::string> services_ ABSL_GUARDED_BY(mutex_) = {""};
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<std::string, std::map<std::string, bool>> models_ ABSL_GUARDED_BY(mutex_);  // by version
+  bool needs_model_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<std::string, std::map<std::string, Readiness>> models_
+      ABSL_GUARDED_BY(mutex_);  // by version
   std::map<HealthWatcher*, std::shared_ptr<HealthWatcher>> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -19,6 +19,7 @@ std::vector<std::string_view> ExtensionsOf(const ServerApiOptions& options) {
                                               "statistics",       "logging"};
   if (options.shared_memory != nullptr) extensions.push_back("system_shared_memory");
   if (options.tracer != nullptr && options.tracer->traces()) extensions.push_back("trace");
+  if (options.explanations != nullptr) extensions.push_back("experiments");
   return extensions;
 }
 
@@ -80,9 +81,8 @@ absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(const ServerApiOpti
   FOVEA_RETURN_IF_ERROR(StartThreads(
       [&] { api.reset(new ServerApi(options, catalog, statistics, observer, clock)); }));
   catalog.OnReadinessChange(
-      [health = api->health_](std::string_view name, std::string_view version, bool ready) {
-        health->SetModelReady(name, version, ready);
-      });
+      [health = api->health_](std::string_view name, std::string_view version,
+                              Readiness readiness) { health->SetModel(name, version, readiness); });
   return api;
 }
 
@@ -119,7 +119,10 @@ absl::StatusOr<std::vector<ModelStatistics>> ServerApi::Statistics(
   if (!name.empty()) FOVEA_RETURN_IF_ERROR(ModelReady(name, version).status());
   // A label stands for a number, under which is counted.
   const auto found = catalog_.Find(name, version);
-  return statistics_.Statistics(name, version.empty() || !found.ok() ? version : (*found)->version);
+  auto statistics =
+      statistics_.Statistics(name, version.empty() || !found.ok() ? version : (*found)->version);
+  if (absl::IsNotFound(statistics.status()) && !found.ok()) return found.status();
+  return statistics;
 }
 
 template <typename Answer>
@@ -145,7 +148,7 @@ void ServerApi::ListRepository(IndexCall call, WaitingCaller<RepositoryIndex> ca
 
 void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
   // Shared: work is copied as it goes from thread to thread, and files are long.
-  auto load = [this, call = std::make_shared<LoadCall>(std::move(call))]() -> absl::Status {
+  auto read_and_load = [this](LoadCall* call) -> absl::Status {
     FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call->repository_name));
     const int64_t twice = call->LargestFile();
     FOVEA_ASSIGN_OR_RETURN(LoadParameters parameters, ReadParameters(*call));
@@ -154,6 +157,14 @@ void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
     return catalog_.LoadFiles(call->model_name, config, std::move(parameters.files), [&] {
       if (call->memory != nullptr) call->memory->KeepOnly(call->memory->bytes() - twice);
     });
+  };
+  auto load = [read_and_load, call = std::make_shared<LoadCall>(std::move(call))]() {
+    const absl::Status loaded = read_and_load(call.get());
+    if (loaded.ok()) return loaded;
+    // Triton's words, which its clients look for.
+    return MakeError(loaded.code(), ReasonOf(loaded),
+                     absl::StrCat("failed to load ", InQuotes(call->model_name), ": ",
+                                  std::string(loaded.message())));
   };
   loads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(load)));
 }

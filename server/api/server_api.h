@@ -51,21 +51,22 @@ struct ServerApiOptions {
   // Where callers may have their tensors; null: in their messages only. Give it where every caller
   // may read and write all shared memory that the server may.
   std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
-  ComparisonRunner* comparisons = nullptr;    // null: there are none
-  SweepRunner* sweeps = nullptr;              // null: there are none
-  ExplanationRunner* explanations = nullptr;  // null: there are none
-  VariantServing* variants = nullptr;         // null: none are served
-  LiveExperiments* experiments = nullptr;     // null: there are none
-  std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
-  std::string log_format = "text";            // of the process's log, told in its settings
+  ComparisonRunner* comparisons = nullptr;            // null: there are none
+  SweepRunner* sweeps = nullptr;                      // null: there are none
+  ExplanationRunner* explanations = nullptr;          // null: there are none
+  VariantServing* variants = nullptr;                 // null: none are served
+  LiveExperiments* experiments = nullptr;             // null: there are none
+  std::shared_ptr<Tracer> tracer = nullptr;           // null: nothing is traced
+  std::string log_format = "text";                    // of the process's log, told in its settings
+  std::function<NotReady()> why_not_ready = nullptr;  // asked while health reads kNotServing
 };
 
 struct ServerMetadata {
   std::string_view name;
   std::string_view version;
-  // What is true of this server, in Triton's words (its extensions of the protocol). Absent:
-  // sequences and CUDA's shared memory, which it does not have, and binary_tensor_data, which is
-  // about HTTP.
+  // What is true of this server, in Triton's words (its extensions of the protocol), and
+  // "experiments" where it compares and explains (--enable-experiments). Absent: sequences and
+  // CUDA's shared memory, which it does not have, and binary_tensor_data, which is about HTTP.
   std::span<const std::string_view> extensions;
 };
 
@@ -110,6 +111,10 @@ class ServerApi {
   // What health and ServerReady say; requests are taken either way. A drain begins with false.
   void SetServing(bool serving) { health_->SetServing(serving); }
   bool serving() const { return health_->serving(); }
+  // Empty where nobody knows why.
+  NotReady WhyNotReady() const {
+    return options_.why_not_ready ? options_.why_not_ready() : NotReady();
+  }
   ServerMetadata Metadata() const;
   HealthBoard& health() { return *health_; }
 

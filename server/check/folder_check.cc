@@ -55,7 +55,7 @@ absl::Status TryVersion(const ModelFolderContents& model, const VersionFolderCon
   FOVEA_ASSIGN_OR_RETURN(
       std::shared_ptr<Servable> servable,
       LoadVersion(model, version, /*sent=*/false, factory, std::make_shared<Cancellation>(),
-                  /*on_lost=*/nullptr));
+                  /*on_lost=*/nullptr, /*on_progress=*/nullptr));
   if (!ask_canaries || !version.canary) return absl::OkStatus();
   FOVEA_ASSIGN_OR_RETURN(const Canary canary, ReadCanaryOf(model, version));
   Janitor janitor;  // a request lets go of its version on a thread of the version's own

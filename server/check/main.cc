@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "base/command_line.h"
+#include "base/lost_output.h"
 #include "server/check/folder_check.h"
 #include "server/check/report.h"
 #include "server/core/clock.h"
@@ -85,6 +87,7 @@ int Check(const Options& options) {
 }  // namespace fovea
 
 int main(int argc, char** argv) {
+  fovea::FailWhereOutputIsLost("fovea-check");
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as fovea-server does
   fovea::Options options;
   CLI::App app(
@@ -106,11 +109,14 @@ int main(int argc, char** argv) {
       "A line for each finding: FOLDER: FILE:LINE: what is wrong. Versions that the folder's\n"
       "version_policy serves are loaded, each by itself.\n"
       "Exit codes: 0 nothing found, 1 something found, 2 usage.\n");
+  app.failure_message(fovea::RefusalMessage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? fovea::kOk : fovea::kUsage;
   }
-  fovea::SetUpLogging("error", "text");
+  if (const absl::Status logging = fovea::SetUpLogging("error", "text"); !logging.ok()) {
+    return fovea::Fail(logging, fovea::kFound);
+  }
   return fovea::Check(options);
 }

@@ -17,29 +17,53 @@ namespace {
 constexpr size_t kTop = 5;
 constexpr double kLeastIou = 0.5;  // of boxes that show the same object
 
-// Natural logarithms of the softmax of `classes`, by class.
-std::map<int, double> LogProbabilities(const std::vector<ClassScore>& classes) {
+// log(1 + e^x)
+double Softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
+// Natural logarithms of the probabilities that a class is there, and that it is not.
+struct LogProbability {
+  double there = 0, absent = 0;
+};
+
+// By class.
+std::map<int, LogProbability> LogProbabilities(const std::vector<ClassScore>& classes,
+                                               ClassConfidence confidence) {
+  std::map<int, LogProbability> logs;
+  if (confidence == ClassConfidence::kSigmoid) {
+    for (const ClassScore& score : classes) {
+      logs[score.index] = {-Softplus(-score.logit), -Softplus(score.logit)};
+    }
+    return logs;
+  }
   double largest = -INFINITY, sum = 0;
   for (const ClassScore& score : classes) largest = std::max<double>(largest, score.logit);
   for (const ClassScore& score : classes) sum += std::exp(score.logit - largest);
-  std::map<int, double> logs;
-  for (const ClassScore& score : classes) logs[score.index] = score.logit - largest - std::log(sum);
+  const double most = std::nextafter(1.0, 0.0);  // a class next to which all others vanish
+  for (const ClassScore& score : classes) {
+    const double there = score.logit - largest - std::log(sum);
+    logs[score.index] = {there, std::log1p(-std::min(std::exp(there), most))};
+  }
   return logs;
 }
 
-// Kullback and Leibler's divergence of q from p, in nats; infinite where q lacks a class of p's.
-double KlDivergence(const std::map<int, double>& log_p, const std::map<int, double>& log_q) {
+// Kullback-Leibler divergence of q from p, in nats; infinite if q lacks a class of p. For softmax
+// confidences that of the distribution over the classes, for sigmoids the mean over the classes.
+double KlDivergence(const std::map<int, LogProbability>& log_p,
+                    const std::map<int, LogProbability>& log_q, bool shares) {
   double divergence = 0;
-  for (const auto& [index, log] : log_p) {
+  for (const auto& [index, p] : log_p) {
     const auto other = log_q.find(index);
     if (other == log_q.end()) return INFINITY;
-    divergence += std::exp(log) * (log - other->second);
+    const LogProbability& q = other->second;
+    divergence += std::exp(p.there) * (p.there - q.there);
+    if (!shares) divergence += std::exp(p.absent) * (p.absent - q.absent);
   }
+  if (!shares) divergence /= static_cast<double>(log_p.size());
   return std::max(divergence, 0.0);
 }
 
 void AddImage(const std::vector<ClassScore>& classes, const std::vector<ClassScore>& baseline,
-              ClassAgreement& agreement) {
+              const ComparedConfidences& confidences, ClassAgreement& agreement) {
   FOVEA_CHECK(!classes.empty() && !baseline.empty());
   ++agreement.images;
   agreement.same_top1 += classes.front().index == baseline.front().index;
@@ -50,12 +74,15 @@ void AddImage(const std::vector<ClassScore>& classes, const std::vector<ClassSco
   };
   agreement.top5_overlap +=
       static_cast<double>(std::count_if(classes.begin(), classes.begin() + top, in_baseline)) / top;
-  const auto log_p = LogProbabilities(baseline), log_q = LogProbabilities(classes);
-  agreement.kl_divergence += KlDivergence(log_p, log_q);
+  const auto log_p = LogProbabilities(baseline, confidences.baseline);
+  const auto log_q = LogProbabilities(classes, confidences.results);
+  const bool shares = confidences.baseline == ClassConfidence::kSoftmax &&
+                      confidences.results == ClassConfidence::kSoftmax;
+  agreement.kl_divergence += KlDivergence(log_p, log_q, shares);
   for (const auto& [index, log] : log_p) {
     const auto other = log_q.find(index);
     const double difference =
-        std::exp(log) - (other == log_q.end() ? 0.0 : std::exp(other->second));
+        std::exp(log.there) - (other == log_q.end() ? 0.0 : std::exp(other->second.there));
     agreement.max_confidence_difference =
         std::max(agreement.max_confidence_difference, std::abs(difference));
   }
@@ -169,11 +196,12 @@ std::string LabelOf(const std::string& label, int index) {
   return label.empty() ? absl::StrCat(index) : label;
 }
 
-Agreement AgreeOnClasses(std::span<const Results> results, std::span<const Results> baseline) {
+Agreement AgreeOnClasses(std::span<const Results> results, std::span<const Results> baseline,
+                         const ComparedConfidences& confidences) {
   ClassAgreement agreement;
   for (size_t i = 0; i < results.size(); ++i) {
     AddImage(std::get<ClassifyResults>(results[i]).at(0),
-             std::get<ClassifyResults>(baseline[i]).at(0), agreement);
+             std::get<ClassifyResults>(baseline[i]).at(0), confidences, agreement);
   }
   agreement.top5_overlap /= agreement.images;
   agreement.kl_divergence /= agreement.images;
@@ -215,10 +243,13 @@ Agreement AgreeOnMaps(std::span<const Results> results, std::span<const Results>
 
 }  // namespace
 
-Agreement Agree(std::span<const Results> results, std::span<const Results> baseline) {
+Agreement Agree(std::span<const Results> results, std::span<const Results> baseline,
+                const ComparedConfidences& confidences) {
   FOVEA_CHECK(!results.empty() && results.size() == baseline.size());
   FOVEA_CHECK(results[0].index() == baseline[0].index());
-  if (std::holds_alternative<ClassifyResults>(results[0])) return AgreeOnClasses(results, baseline);
+  if (std::holds_alternative<ClassifyResults>(results[0])) {
+    return AgreeOnClasses(results, baseline, confidences);
+  }
   if (std::holds_alternative<DetectResults>(results[0])) return AgreeOnObjects(results, baseline);
   return AgreeOnMaps(results, baseline);
 }

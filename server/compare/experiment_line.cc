@@ -29,7 +29,7 @@ void ExperimentLine::State::EndCancelled(uint64_t number) {
     MutexLock lock(mutex);
     const auto found = waiting.find(number);
     if (found == waiting.end()) return;
-    experiment = std::move(found->second);
+    experiment = std::move(found->second.experiment);
     waiting.erase(found);
   }
   experiment.end(Cancelled());
@@ -49,15 +49,19 @@ void ExperimentLine::Add(Experiment experiment) {
   absl::Status refused;
   {
     MutexLock lock(state_->mutex);
+    const bool waits = state_->running != nullptr || !state_->waiting.empty();
+    std::optional<MemoryBudget::Hold> memory;
+    if (waits && options_.waiting_memory != nullptr) memory = options_.waiting_memory->Open();
     if (state_->stopping) {
       refused = ServerStopping();
-    } else if (state_->waiting.size() >= options_.max_waiting) {
+    } else if (state_->waiting.size() >= options_.max_waiting ||
+               (memory && !memory->TryGrow(experiment.bytes))) {
       refused = Unavailable(options_.name + ".busy",
                             absl::StrCat("too many ", options_.what, " wait: try again later"));
     } else {
-      const bool waits = state_->running != nullptr || !state_->waiting.empty();
       if (experiment.wait && waits) experiment.wait();
-      state_->waiting.emplace(number, std::move(experiment));
+      state_->waiting.emplace(
+          number, State::Waiting{.experiment = std::move(experiment), .memory = std::move(memory)});
       state_->changed.NotifyAll();
     }
   }
@@ -94,7 +98,7 @@ void ExperimentLine::Work() {
       MutexLock lock(state.mutex);
       while (state.waiting.empty() && !state.stopping) state.changed.Wait(state.mutex);
       if (state.waiting.empty()) return;
-      experiment = std::move(state.waiting.begin()->second);
+      experiment = std::move(state.waiting.begin()->second.experiment);
       state.waiting.erase(state.waiting.begin());
       stopping = state.stopping;
       if (!stopping) state.running = experiment.cancellation;

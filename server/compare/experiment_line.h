@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "server/core/cancellation.h"
+#include "server/core/memory_budget.h"
 #include "server/core/mutex.h"
 
 namespace fovea {
@@ -21,6 +23,9 @@ struct ExperimentLineOptions {
   std::string name;        // for reasons: "explain" gives explain.busy, explain.cancelled
   std::string what;        // in words, several: "explanations"
   size_t max_waiting = 1;  // for the one that runs; what they hold, they hold meanwhile
+  // Bounds the memory of waiting requests in all lines that share it; null: unbounded. Outlives the
+  // line.
+  MemoryBudget* waiting_memory = nullptr;
 };
 
 // Thread-safe.
@@ -28,6 +33,7 @@ class ExperimentLine {
  public:
   struct Experiment {
     CancellationPtr cancellation;
+    int64_t bytes = 0;  // held by its request while it waits
     // Called in Add where others are before it, and must not call the line; may be null.
     std::function<void()> wait;
     std::function<absl::Status()> run;      // on the line's thread; ends early when cancelled
@@ -39,18 +45,19 @@ class ExperimentLine {
   ~ExperimentLine();
 
   // Returns at once. `end` is told what `run` returned; CANCELLED where it was cancelled before
-  // that, on the thread that cancels; UNAVAILABLE NAME.busy where too many wait, server.draining
-  // where the line stops, the last two here. Sets the cancellation's callback, which `run` may
-  // replace.
+  // that, on the thread that cancels; UNAVAILABLE NAME.busy where too many wait or hold too much,
+  // server.draining where the line stops, the last two here. Sets the cancellation's callback,
+  // which `run` may replace.
   void Add(Experiment experiment);
 
   // One that has a result: `done` is called as `end` above.
   template <typename Result>
-  void AddFor(CancellationPtr cancellation, std::function<void()> wait,
+  void AddFor(CancellationPtr cancellation, int64_t bytes, std::function<void()> wait,
               std::function<absl::StatusOr<Result>()> run,
               std::function<void(absl::StatusOr<Result>)> done) {
     const auto result = std::make_shared<Result>();
     Add({.cancellation = std::move(cancellation),
+         .bytes = bytes,
          .wait = std::move(wait),
          .run = [result, run = std::move(run)]() -> absl::Status {
            FOVEA_ASSIGN_OR_RETURN(*result, run());
@@ -84,8 +91,12 @@ class ExperimentLine {
     Mutex mutex;
     CondVar changed;
     uint64_t next ABSL_GUARDED_BY(mutex) = 0;
-    std::map<uint64_t, Experiment> waiting ABSL_GUARDED_BY(mutex);  // in the order they came
-    CancellationPtr running ABSL_GUARDED_BY(mutex);                 // null: none runs
+    struct Waiting {
+      Experiment experiment;
+      std::optional<MemoryBudget::Hold> memory;  // none where it does not wait for another
+    };
+    std::map<uint64_t, Waiting> waiting ABSL_GUARDED_BY(mutex);  // in the order they came
+    CancellationPtr running ABSL_GUARDED_BY(mutex);              // null: none runs
     bool stopping ABSL_GUARDED_BY(mutex) = false;
   };
 

@@ -5,6 +5,7 @@
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/mutex.h"
+#include "server/core/thread_scheduling.h"
 #include "server/executor/intra_op_threads.h"
 
 namespace fovea {
@@ -35,6 +36,8 @@ class Outcome {
 
 // How long work in parts keeps the device at a time: a request that comes waits for as long.
 constexpr Nanos kPart = 20 * kMillisecond;
+// How long steps share a turn. Requests are forecast to wait for the turns that they see.
+constexpr Nanos kTurnOfSteps = 5 * kMillisecond;
 
 // One turn in line.
 class Slot final : public Task {
@@ -131,6 +134,7 @@ absl::Status HeldLane::Enqueue(const CancellationPtr& cancellation, std::functio
 }
 
 absl::Status HeldLane::Run(const CancellationPtr& cancellation, absl::FunctionRef<void()> work) {
+  const AtOnce at_once;  // goes on when the work is done, beside other programs too
   const auto outcome = std::make_shared<Outcome>();
   FOVEA_RETURN_IF_ERROR(Enqueue(
       cancellation,
@@ -146,6 +150,23 @@ absl::Status HeldLane::Run(const CancellationPtr& cancellation, absl::FunctionRe
       },
       [outcome](absl::Status why) { outcome->Set(std::move(why)); }));
   return outcome->Await();
+}
+
+bool HeldLane::OthersWait() const {
+  return queue_->OthersWait() || (inner_ != nullptr && inner_->OthersWait());
+}
+
+absl::Status HeldLane::RunSteps(const CancellationPtr& cancellation,
+                                absl::FunctionRef<absl::StatusOr<bool>()> step) {
+  absl::StatusOr<bool> more = true;
+  const auto turn = [&] {
+    const Nanos began = clock_.Now();
+    do {
+      more = step();
+    } while (more.ok() && *more && clock_.Now() - began < kTurnOfSteps && !OthersWait());
+  };
+  while (more.ok() && *more) FOVEA_RETURN_IF_ERROR(Run(cancellation, turn));
+  return more.status();
 }
 
 HeldLane::Parts::~Parts() { End(); }

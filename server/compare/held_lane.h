@@ -44,6 +44,11 @@ class HeldLane {
   // `cancellation` is set before its turn; UNAVAILABLE server.out_of_memory where it runs out of
   // memory.
   absl::Status Run(const CancellationPtr& cancellation, absl::FunctionRef<void()> work);
+  // Runs `step` until it returns false or an error, as Run would each time. Short steps share a
+  // turn, of a few milliseconds, for as long as no model waits: beside other programs the two
+  // wake-ups of a turn take longer than a short step. Errors are Run's and those of `step`.
+  absl::Status RunSteps(const CancellationPtr& cancellation,
+                        absl::FunctionRef<absl::StatusOr<bool>()> step);
 
   // The turns of work that takes long. On the thread that works.
   class Parts {
@@ -83,6 +88,7 @@ class HeldLane {
       : clock_(clock), inner_(std::move(inner)) {}
   absl::Status Enqueue(const CancellationPtr& cancellation, std::function<void()> run,
                        std::function<void(absl::Status)> drop);
+  bool OthersWait() const;
 
   Clock& clock_;
   const std::unique_ptr<HeldLane> inner_;

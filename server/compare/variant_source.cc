@@ -17,8 +17,21 @@ absl::StatusOr<std::shared_ptr<const ServedModel>> AcquireServed(const ModelCata
   return served;
 }
 
-int64_t BytesToLoad(const ServedModel& served) {
-  const auto& file = served.source().weights_file;
+SourceModel SourceOf(const ServedModel& served) {
+  SourceModel model{
+      .version = served.source(), .view = served.view(), .preprocessing = served.preprocessing()};
+  model.version.on_lost = nullptr;
+  model.version.on_progress = nullptr;
+  return model;
+}
+
+absl::StatusOr<SourceModel> FindSource(const ModelCatalog& catalog, const Variant& variant) {
+  FOVEA_ASSIGN_OR_RETURN(const auto served, AcquireServed(catalog, variant));
+  return SourceOf(*served);
+}
+
+int64_t BytesToLoad(const SourceModel& model) {
+  const auto& file = model.version.weights_file;
   return file ? 2 * file->identity.size : 0;
 }
 
@@ -26,11 +39,10 @@ std::string WeightsOfAttention(const ModelView& served, const std::string& atten
   return attention == served.attention ? "" : served.attention;
 }
 
-absl::StatusOr<VariantSource> OpenVariantSource(const ServedModel& served,
+absl::StatusOr<VariantSource> OpenVariantSource(const SourceModel& model,
                                                 const std::string& attention,
                                                 CancellationPtr cancellation) {
-  VariantSource source{.version = served.source()};
-  source.version.on_lost = nullptr;
+  VariantSource source{.version = model.version};
   source.version.cancellation = std::move(cancellation);
   models::ModelDescription& description = source.version.spec.description;
   if (!description.random_weights_seed) {

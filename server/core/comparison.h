@@ -32,17 +32,21 @@ struct CompareRequest {
   int threads = 0;  // 0: all
 };
 
-// What an interval says against the control's, which comes from the baseline asked once more in
-// each round: identical models differ by so much here.
+// Ratios of times this near to 1 count as equal: as ExperimentPlan::latency_margin has it.
+inline constexpr double kEquivalenceMargin = 0.05;
+
+// The verdict that the interval of a ratio allows, beside the control's, which comes from the
+// baseline loaded and asked once more: identical models differ by so much here.
 enum class Verdict {
   kBaseline,
-  kFaster,        // the interval lies below the control's
-  kSlower,        // above
-  kNoDifference,  // they overlap
+  kFaster,      // the interval lies below 1, and below the control's
+  kSlower,      // above both
+  kEquivalent,  // it lies within kEquivalenceMargin of 1, even if some difference is certain
   // No verdict, because
+  kUndecided,   // the interval allows for more than one
   kFewRounds,   // there are fewer than kLeastSeries
   kUnsteady,    // times are autocorrelated over so many rounds that these are too few
-  kControlOff,  // the control's interval excludes 1: something else moved the times
+  kControlOff,  // the control itself is faster or slower: something else moved the times
   kWide,        // the interval, or the control's, is wider than kWidestInterval
 };
 
@@ -60,7 +64,7 @@ struct ClassAgreement {
   int images = 0;
   int same_top1 = 0;
   double top5_overlap = 0;
-  double kl_divergence = 0;
+  double kl_divergence = 0;  // in nats; of sigmoids the mean of the classes' own
   double max_confidence_difference = 0;
 };
 struct ObjectAgreement {
@@ -94,7 +98,8 @@ struct ComparedVariant {
   Quartiles postprocess_ms;
   Quartiles decode_ms;
   Quartiles preprocess_ms;
-  std::optional<Quartiles> attention_ms;  // none: it has no attention
+  std::optional<Quartiles> attention_ms;  // none: it has no attention, or...
+  bool attention_left_out = false;        // ...what was measured contradicts `compute`
   double images_per_second = 0;
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;
@@ -109,6 +114,16 @@ struct ComparedImage {
   ImageSize size;  // upright
 };
 
+// Where and when something was measured.
+struct Provenance {
+  std::string at;  // when it began: RFC 3339, in UTC
+  std::string by;  // program and version
+  std::string processor;
+  int cores = 0;                      // that the process may run on
+  std::optional<double> other_cores;  // that other processes used, mean; absent: unknown
+  bool busy = false;                  // others left the threads less than a core each
+};
+
 struct Comparison {
   std::string id;
   std::vector<ComparedVariant> variants;  // the baseline first
@@ -118,6 +133,7 @@ struct Comparison {
   int threads = 1;
   std::string device;
   std::vector<ComparedImage> images;
+  Provenance measured;
 };
 
 // Thread-safe.

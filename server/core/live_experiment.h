@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/comparison.h"
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/request.h"
@@ -43,7 +44,7 @@ struct ExperimentPlan {
   std::vector<ExperimentArm> arms;  // the baseline first
   GuardRails guard_rails;
   double error_probability = 0.05;
-  double latency_margin = 0.05;
+  double latency_margin = kEquivalenceMargin;
   double disagreement_margin = 0.05;
 };
 
@@ -84,6 +85,7 @@ struct LiveExperiment {
   std::string reason;  // where it has ended
   Nanos running = 0;
   std::vector<ArmReport> arms;  // as the plan's
+  Provenance measured;
 };
 
 // One caller's request that an experiment has sent to one of its arms, from when its model is known

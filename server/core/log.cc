@@ -51,7 +51,7 @@ std::string EscapeForLog(std::string_view text) {
   while (!text.empty()) {
     const CodePoint next = DecodeUtf8(text);
     const std::string_view bytes = text.substr(0, static_cast<size_t>(next.length));
-    if (next.value == CodePoint::kInvalid || IsControl(next.value)) {
+    if (next.value == CodePoint::kInvalid || IsControl(next.value) || IsMisleading(next.value)) {
       AppendEscaped(escaped, bytes);
     } else {
       escaped += bytes;

@@ -9,8 +9,9 @@ namespace fovea {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// `text` with control characters, and bytes that are not UTF-8, as escapes (\x0a): the one moves a
-// terminal's cursor or begins a line, the other breaks one of JSON.
+// `text` with control characters, separators of lines, marks that turn the direction of text, and
+// bytes that are not UTF-8, as escapes (\x0a): they move a terminal's cursor, begin a line, show
+// another one than was written, or break one of JSON.
 std::string EscapeForLog(std::string_view text);
 
 // Which levels are written. Each for itself: Triton's clients turn them on and off so.

@@ -36,14 +36,18 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(int64_t bytes) {
   return Hold(this, bytes);
 }
 
-std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos until, Rank rank) {
+std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos until, Rank rank,
+                                                          Cancellation* cancellation) {
   FOVEA_CHECK(bytes <= capacity_);
   if (bytes == 0) return Open();
+  std::optional<Cancellation::Listener> listener;
+  if (cancellation != nullptr) listener.emplace(*cancellation, [this] { Wake(); });
   MutexLock lock(mutex_);
   const auto turn = waiting_.insert(rank);
   bool taken = false;
   while (turn != waiting_.begin() || !(taken = Take(bytes))) {
     if (waits_ended_ || (until != kNever && clock_.Now() >= until)) break;
+    if (cancellation != nullptr && cancellation->Cancelled()) break;
     clock_.WaitUntil(changed_, mutex_, until);
   }
   waiting_.erase(turn);
@@ -55,6 +59,12 @@ std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos u
 void MemoryBudget::EndWaits() {
   MutexLock lock(mutex_);
   waits_ended_ = true;
+  changed_.NotifyAll();
+}
+
+void MemoryBudget::Wake() {
+  // Whoever looked before the lock was free waits by now.
+  { MutexLock lock(mutex_); }
   changed_.NotifyAll();
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/core/mutex.h"
 
@@ -59,9 +60,11 @@ class MemoryBudget {
     auto operator<=>(const Rank&) const = default;  // NOLINT: it compares with a literal 0
   };
   // Waits for its turn: the large are not passed by the small for ever. `bytes` are at most the
-  // capacity; none of them need no turn. Nothing where the turn has not come by `until`. Who waits
+  // capacity; none of them need no turn. Nothing where the turn has not come by `until`, or before
+  // `cancellation`, which may be null, is set: the next one's turn then comes at once. Who waits
   // holds nothing of this budget: two that waited for each other's bytes would never end.
-  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until, Rank rank);
+  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until, Rank rank,
+                                Cancellation* cancellation = nullptr);
   // From now on nobody waits: who does gets nothing.
   void EndWaits();
   // When bytes were given back for the last time; 0 where none were.
@@ -70,6 +73,8 @@ class MemoryBudget {
  private:
   bool Take(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Give(int64_t bytes);
+  // Makes everyone who waits look again.
+  void Wake();
 
   const int64_t capacity_;
   Clock& clock_;

@@ -78,6 +78,7 @@ struct ModelView {
   int64_t max_image_pixels = limits::kMaxImagePixels;
   int64_t num_classes = 0;
   MaskPasting mask_pasting = MaskPasting::kTorchvision;
+  bool sigmoid = false;      // confidences are each class's own, and no shares of all classes
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation
   bool allow_non_finite = false;
   bool untrained = false;
@@ -142,11 +143,21 @@ struct IndexEntry {
   std::string name;
   std::string version;  // empty where no version was ever loaded
   ModelState state = ModelState::kUnavailable;
-  // Why it is unavailable; of a ready version its labels ("labels: stable, test"), which the
-  // protocol has no other place for, and what is special about it. Empty where there is nothing to
-  // say.
+  // Why it is unavailable; while it loads, what the load does; of a ready version its labels
+  // ("labels: stable, test"), which the protocol has no other place for, and what is special about
+  // it. Empty where there is nothing to say.
   std::string reason;
 };
+
+// Why a server is not ready.
+struct NotReady {
+  std::string reason;              // names no model: anybody may read it
+  std::vector<IndexEntry> models;  // the first of those that it waits for, with why
+};
+
+// What becomes of a version: it serves, it takes no requests for a while, or it is not loaded any
+// more.
+enum class Readiness { kReady, kOutOfService, kGone };
 
 // Thread-safe.
 class ModelCatalog {
@@ -188,7 +199,7 @@ class ModelCatalog {
   // ready model now. It must not call back into the catalog. Listeners are never removed: they live
   // as long as the catalog.
   using ReadinessListener =
-      std::function<void(std::string_view name, std::string_view version, bool ready)>;
+      std::function<void(std::string_view name, std::string_view version, Readiness readiness)>;
   virtual void OnReadinessChange(ReadinessListener listener) = 0;
 };
 

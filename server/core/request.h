@@ -33,7 +33,7 @@ struct RequestedOutput {
   std::optional<SharedMemorySpan> shared_memory;  // where it is to be put; none: into the answer
 };
 
-// What a request hands over: tensors by name, or images as files (JPEG, PNG, WebP).
+// What a request hands over: tensors by name, or images as files.
 using NamedTensors = std::vector<InputTensor>;
 struct ImageFiles {
   std::vector<ScatteredBytes> files;
@@ -43,6 +43,8 @@ using RequestInput = std::variant<NamedTensors, ImageFiles>;
 // What it asks for: tensors by name, or a task's results.
 struct WantedTensors {
   std::vector<RequestedOutput> outputs;  // empty: every output of the model
+  // Over gRPC: as typed contents, which is how the inputs came, in place of raw ones.
+  bool typed_contents = false;
 };
 struct ClassifyOptions {
   int top_k = 0;  // classes of each image, best first
@@ -105,6 +107,9 @@ struct InferenceRequest {
   // It is run only while the device has nothing else to do (Task::idle_only), and then given up by
   // its cancellation. Nobody waits for it.
   bool idle_only = false;
+  // Its pixel_values hold a NaN or an infinity, which the model lets in: what comes of them is the
+  // answer, and no fault of the model's.
+  bool non_finite_input = false;
   CancellationPtr cancellation = std::make_shared<Cancellation>();
   StageTimes stages;              // started at the message's arrival
   Nanos imaging_thread_time = 0;  // for so long imaging's threads were taken by it, all together
@@ -194,6 +199,8 @@ struct InferenceResponse {
   std::string id;
   std::string attention;  // canonical text
   bool untrained = false;
+  bool non_finite_input = false;  // as the request's
+  bool typed_contents = false;    // as WantedTensors'; gRPC's transport sets it
   Results results;
   std::string drawing;  // a PNG file, where it was asked for
   Receipt receipt;      // the encode stage is still running: the transport ends it

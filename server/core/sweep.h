@@ -13,6 +13,7 @@
 #include "base/statistics.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/comparison.h"
 #include "server/core/comparison_progress.h"
 #include "server/core/variant.h"
 
@@ -37,7 +38,8 @@ struct SweptPoint {
   std::string attention;  // canonical text
   Quartiles compute_ms;
   std::optional<Estimate> compute_estimate_ms;  // none: fewer than kLeastSeries rounds
-  std::optional<Quartiles> attention_ms;        // none: it has no attention
+  std::optional<Quartiles> attention_ms;        // none: it has no attention, or...
+  bool attention_left_out = false;              // ...what was measured contradicts `compute_ms`
   double images_per_second = 0;
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;
@@ -74,6 +76,7 @@ struct Sweep {
   int batch_size = 1;
   int threads = 1;
   std::string device;
+  Provenance measured;  // empty: no point could be measured
 };
 
 // Thread-safe.

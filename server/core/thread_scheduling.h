@@ -21,4 +21,20 @@ inline void RunAtOnce() {
   sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
+// RunAtOnce for its own lifetime: for a thread that hands work to a model's thread and waits for it.
+class AtOnce {
+ public:
+  AtOnce() : waited_(sched_getscheduler(0) == SCHED_BATCH) {
+    if (waited_) RunAtOnce();
+  }
+  ~AtOnce() {
+    if (waited_) WaitForTimeSlices();
+  }
+  AtOnce(const AtOnce&) = delete;
+  AtOnce& operator=(const AtOnce&) = delete;
+
+ private:
+  const bool waited_;
+};
+
 }  // namespace fovea

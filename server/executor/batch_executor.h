@@ -74,6 +74,11 @@ struct BatchExecutorOptions {
   // Held during the warm-up; null: none. The times of models that warm up side by side would be
   // neither's. Who is told to end the load, below, waits for it no longer.
   Turn* warm_up_turn = nullptr;
+  // Number of loads that share the time of a warm-up, so that many small models are ready as soon
+  // as one large one.
+  int loads_together = 1;
+  // Hears what the load does now, on its thread; may be null.
+  std::function<void(std::string doing)> on_progress;
   // Ends the load, between the blocks of a pass; null: nobody does.
   CancellationPtr cancellation;
   // Ends the load likewise.
@@ -83,14 +88,16 @@ struct BatchExecutorOptions {
   std::function<void()> on_device_lost;
 };
 
-// Hears how long batches took in the warm-up, of each shape on each number of threads: of some
-// numbers of images, the smallest and the largest among them.
+// Hears how long batches took in the warm-up, of each shape on each number of threads that there
+// was time for: of some numbers of images, the smallest and the largest among them. Of one image of
+// the model's own size in any case.
 using WarmUpProgress = std::function<void(const BatchSize& batch, Nanos took)>;
 
 // Thread-safe: each instance calls Run from its own thread, with its own number.
 class BatchExecutor {
  public:
-  // Loads the model, prepares it for the device and warms it up there, on the calling thread.
+  // Loads the model, prepares it for the device and warms it up there, on the calling thread, for
+  // some seconds at most on the CPU, which also runs what has not been made ready.
   // `progress` may be null. FAILED_PRECONDITION: weights or spec do not make a model, it fails its
   // self-test (an answer that is no number, model.self_test_failed), or its batches do not fit the
   // device's memory: nobody survives the attempt; UNAVAILABLE: out of memory, or cancelled.
@@ -111,10 +118,11 @@ class BatchExecutor {
   const models::ModelInfo& info() const;
   const models::Preprocessing& preprocessing() const { return preprocessing_; }
   int64_t weight_bytes() const;
-  // Peak of the largest batch of the warm-up, its input included.
+  // Peak of the largest batch, its input included: measured in the warm-up, or what it would hold
+  // at most where there was no time to run it.
   int64_t peak_activation_bytes() const;
   // Of each of info().sizes(), what the weights and its largest batch hold on the device, as
-  // measured in the warm-up; of one that is not run, what they would at most.
+  // measured in the warm-up; of one that has not run, what they would at most.
   const std::vector<int64_t>& device_bytes() const { return device_bytes_; }
   // Of one image's outputs, or of what they are made of, at any size that is run; at most.
   int64_t output_bytes() const { return output_bytes_; }
@@ -141,16 +149,19 @@ class BatchExecutor {
   // What Finish makes of an image besides what it takes.
   int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
-  // Runs one image of each size, and gives the shape keys of those that are run, the largest first:
-  // the allocator's and oneDNN's buffers for it then serve the smaller ones. FAILED_PRECONDITION:
+  class WarmUpTime;
+  // Runs one image of each size, as far as there is time, the largest first: the allocator's and
+  // oneDNN's buffers for it then serve the smaller ones. Returns the shape keys of those that
+  // batches may have, the model's own first, and in `own_pass` what that took. FAILED_PRECONDITION:
   // an answer is no number, or batches hold too much.
-  absl::StatusOr<std::vector<uint64_t>> ProbeSizes(models::ForwardContext& context);
+  absl::StatusOr<std::vector<uint64_t>> ProbeSizes(models::ForwardContext& context,
+                                                   WarmUpTime& time, Nanos& own_pass);
   absl::Status WarmUp(const WarmUpProgress& progress);
   std::span<const std::unique_ptr<Lane>> WarmedUpLanes() const;
-  // Batches of one shape on so many threads, timed on the first lane. Returns the peak of the
-  // largest.
-  int64_t WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
-                      const WarmUpProgress& progress);
+  int64_t PixelsOf(uint64_t shape_key) const;  // of an image
+  // Batches of one shape, as far as there is time, timed on the first lane.
+  void WarmUpShape(uint64_t shape_key, models::ForwardContext& context, WarmUpTime& time,
+                   const WarmUpProgress& progress);
   // What one task gets of a pass's outputs, whose rows begin at `first`; INTERNAL where one holds a
   // NaN or an infinity.
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,

@@ -43,6 +43,12 @@ class LoadContext final : public models::ForwardContext {
   Clock& clock_;
 };
 
+// Most models of the zoo warm up in a fraction of this. Detectors of 13 sizes, and segmenters with
+// batches of 16, would take minutes to run every batch. Models that load together share it. What
+// has not run by then runs when a request needs it; that first pass is only a little slower than
+// later ones.
+constexpr Nanos kWarmUpTime = 4 * kSecond;
+
 absl::Status LoadStopped() { return Unavailable("model.load_stopped", "loading was stopped"); }
 
 // What a pass over a plain picture gave: numbers, or the model answers nobody. Thresholds would
@@ -82,6 +88,38 @@ int64_t BytesOf(std::span<const at::Tensor> tensors) {
 }
 
 }  // namespace
+
+// Time left for the warm-up, and a forecast of the next pass from the last one.
+class BatchExecutor::WarmUpTime {
+ public:
+  // `until`: end of the warm-up; kNever: every batch is run.
+  WarmUpTime(Nanos until, Clock& clock) : until_(until), clock_(clock) {}
+
+  bool Over() const { return clock_.Now() >= until_; }
+  // `pixels`: of one image of the batch's shape.
+  bool IsEnoughFor(const BatchSize& batch, int64_t pixels) const {
+    if (until_ == kNever) return true;
+    return clock_.Now() + static_cast<Nanos>(nanos_per_work_ * Work(batch, pixels)) <= until_;
+  }
+  // Calls `run`, a pass of the batch, and returns what it took.
+  template <typename Run>
+  Nanos Measure(const BatchSize& batch, int64_t pixels, Run run) {
+    const Nanos start = clock_.Now();
+    run();
+    const Nanos took = clock_.Now() - start;
+    nanos_per_work_ = static_cast<double>(took) / Work(batch, pixels);
+    return took;
+  }
+
+ private:
+  static double Work(const BatchSize& batch, int64_t pixels) {
+    return static_cast<double>(batch.images) * static_cast<double>(pixels) / batch.threads;
+  }
+
+  const Nanos until_;
+  Clock& clock_;
+  double nanos_per_work_ = 0;
+};
 
 absl::StatusOr<models::ModelInfo> BatchExecutor::TryLoad(const BatchExecutorOptions& options,
                                                          LaneDevice& device) {
@@ -145,7 +183,8 @@ int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
   return 3 * size.height * size.width * (bytes ? 1 : int64_t{sizeof(float)});
 }
 
-absl::StatusOr<std::vector<uint64_t>> BatchExecutor::ProbeSizes(models::ForwardContext& context) {
+absl::StatusOr<std::vector<uint64_t>> BatchExecutor::ProbeSizes(models::ForwardContext& context,
+                                                                WarmUpTime& time, Nanos& own_pass) {
   const std::vector<models::ImageSize> sizes = info().sizes();
   device_bytes_.resize(sizes.size());
   const std::unique_ptr<Lane> probe = device_->MakeLane(*model_, preprocessing_, 1);
@@ -158,12 +197,23 @@ absl::StatusOr<std::vector<uint64_t>> BatchExecutor::ProbeSizes(models::ForwardC
   std::vector<uint64_t> run;
   int64_t pass_bytes = 0;
   for (const uint64_t shape_key : largest_first) {
-    const Lane::Pass pass = probe->Run({.shape_key = shape_key}, context);
+    // Sizes smaller than one that fits also fit. The model's own size always runs, because its
+    // answer is checked.
+    if (!run.empty() && shape_key != 0 && time.Over()) {
+      device_bytes_[shape_key] = device_bytes_[run.back()];
+      run.push_back(shape_key);
+      continue;
+    }
+    const BatchSize one{.shape_key = shape_key, .threads = allowed_threads().most()};
+    Lane::Pass pass;
+    const Nanos took =
+        time.Measure(one, PixelsOf(shape_key), [&] { pass = probe->Run(one, context); });
     FOVEA_RETURN_IF_ERROR(CheckAnswer(pass.outputs, sizes[shape_key]));
     output_bytes_ = std::max(output_bytes_, BytesOf(pass.outputs) + DescribedBytes());
     device_bytes_[shape_key] = model_->weight_bytes() + options_.max_batch_size * pass.peak_bytes;
     if (device_bytes_[shape_key] > options_.max_device_bytes) continue;
     run.push_back(shape_key);
+    if (shape_key == 0) own_pass = took;
     pass_bytes = std::max(pass_bytes, pass.peak_bytes - InputBytesPerImage(sizes[shape_key]));
   }
   if (run.empty()) {
@@ -174,13 +224,18 @@ absl::StatusOr<std::vector<uint64_t>> BatchExecutor::ProbeSizes(models::ForwardC
                         options_.max_batch_size, std::ldexp(options_.max_device_bytes, -20)));
   }
   FOVEA_RETURN_IF_ERROR(CheckMemory(InputBytesPerImage(sizes[run.front()]), pass_bytes));
+  std::ranges::stable_partition(run, [](uint64_t shape_key) { return shape_key == 0; });
   return run;
 }
 
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   LoadContext context(options_.cancellation, options_.give_up_at, clock_);
   std::unique_ptr<Turn::Taken> turn;
+  const auto doing = [&](std::string what) {
+    if (options_.on_progress) options_.on_progress(std::move(what));
+  };
   if (options_.warm_up_turn != nullptr) {
+    doing("loaded; waits for another model to warm up");
     turn = options_.warm_up_turn->Await([&] { return context.ShouldStop(); }, clock_);
     if (turn == nullptr) return LoadStopped();
   }
@@ -188,7 +243,13 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
     device_->EnterThread();
     const absl::Cleanup leave = [&] { device_->LeaveThread(); };
-    const absl::StatusOr<std::vector<uint64_t>> shape_keys = ProbeSizes(context);
+    const Nanos warm_up_time = kWarmUpTime / options_.loads_together;
+    doing(absl::StrFormat("warms up, until %.1f s have passed or the first sizes have run",
+                          static_cast<double>(warm_up_time) / kSecond));
+    const bool every_batch = options_.only_full_batches || device_->WarmsUpEachLane();
+    WarmUpTime time(every_batch ? kNever : clock_.Now() + warm_up_time, clock_);
+    Nanos own_pass = 0;
+    const absl::StatusOr<std::vector<uint64_t>> shape_keys = ProbeSizes(context, time, own_pass);
     probed = shape_keys.status();
     if (!probed.ok()) return;
     for (int lane = 0; lane < options_.arrangement.lanes; ++lane) {
@@ -196,14 +257,21 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
           device_->MakeLane(*model_, preprocessing_, allowed_threads().MaxImagesOfInstance(lane)));
     }
     for (const auto& lane : WarmedUpLanes()) lane->ClearInput();
+    const BatchSize own{.shape_key = 0, .threads = allowed_threads().most()};
+    bool own_is_measured = false;
+    const WarmUpProgress heard = [&](const BatchSize& batch, Nanos took) {
+      own_is_measured |= batch.shape_key == own.shape_key && batch.images == own.images &&
+                         batch.threads == own.threads;
+      if (progress) progress(batch, took);
+    };
     for (const uint64_t shape_key : *shape_keys) {
-      int64_t peak = 0;
-      for (const int on : std::views::reverse(options_.arrangement.threads_per_batch)) {
-        peak = std::max(peak, WarmUpShape(shape_key, on, context, progress));
-      }
-      device_bytes_[shape_key] = model_->weight_bytes() + peak;
-      peak_activation_bytes_ = std::max(peak_activation_bytes_, peak);
+      WarmUpShape(shape_key, context, time, heard);
+      peak_activation_bytes_ =
+          std::max(peak_activation_bytes_, device_bytes_[shape_key] - model_->weight_bytes());
     }
+    // Falls back on the first pass, which is slower than later ones: by little, where there was no
+    // time for a second.
+    if (!own_is_measured && own_pass > 0) heard(own, own_pass);
     kernels::GiveFreeMemoryBack();  // of the file, of unpacked weights, of captured passes
   }));
   FOVEA_RETURN_IF_ERROR(probed);
@@ -215,28 +283,45 @@ std::span<const std::unique_ptr<Lane>> BatchExecutor::WarmedUpLanes() const {
   return std::span(lanes_).first(device_->WarmsUpEachLane() ? lanes_.size() : 1);
 }
 
-int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
-                                   const WarmUpProgress& progress) {
-  // The first pass of a batch makes what later ones use, and is not what they will take: where the
-  // time is to be known, there is a second one. A doubling of images is enough of them for the
-  // latency curve.
-  const int most = allowed_threads().MaxImages(threads);
-  int next_timed = most;
+int64_t BatchExecutor::PixelsOf(uint64_t shape_key) const {
+  const models::ImageSize size = info().sizes()[shape_key];
+  return size.height * size.width;
+}
+
+void BatchExecutor::WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+                                WarmUpTime& time, const WarmUpProgress& progress) {
+  const int64_t pixels = PixelsOf(shape_key);
   int64_t peak = 0;
-  for (const int images :
-       options_.only_full_batches ? std::vector{most} : device_->WarmUpSizes(most)) {
-    const BatchSize batch{.images = images, .shape_key = shape_key, .threads = threads};
-    for (const auto& lane : WarmedUpLanes()) {
-      peak = std::max(peak, lane->MakeReady(batch, context).peak_bytes);
-      if (context.ShouldStop()) return peak;
+  bool full = true;  // the largest batches have run
+  for (const int threads : std::views::reverse(options_.arrangement.threads_per_batch)) {
+    // The first pass of a batch size builds what later ones use, and takes longer. So sizes whose
+    // time is needed get a second pass, if there is time for it. The latency curve needs only sizes
+    // that double.
+    const int most = allowed_threads().MaxImages(threads);
+    int next_timed = most;
+    for (const int images :
+         options_.only_full_batches ? std::vector{most} : device_->WarmUpSizes(most)) {
+      const BatchSize batch{.images = images, .shape_key = shape_key, .threads = threads};
+      if (!time.IsEnoughFor(batch, pixels)) {
+        full &= images != most;
+        continue;
+      }
+      Nanos took = 0;
+      for (const auto& lane : WarmedUpLanes()) {
+        took = time.Measure(batch, pixels, [&] {
+          peak = std::max(peak, lane->MakeReady(batch, context).peak_bytes);
+        });
+        if (context.ShouldStop()) return;
+      }
+      if (images > next_timed) continue;
+      next_timed = images / 2;
+      if (time.IsEnoughFor(batch, pixels)) {
+        took = time.Measure(batch, pixels, [&] { lanes_[0]->Run(batch, context); });
+      }
+      progress(batch, took);
     }
-    if (images > next_timed) continue;
-    next_timed = images / 2;
-    const Nanos start = clock_.Now();
-    lanes_[0]->Run(batch, context);
-    if (progress) progress(batch, clock_.Now() - start);
   }
-  return peak;
+  if (full) device_bytes_[shape_key] = model_->weight_bytes() + peak;
 }
 
 }  // namespace fovea

@@ -66,6 +66,7 @@ class InferenceTask final : public Task {
         done_(std::move(done)) {}
 
   InferenceRequest& request() { return *request_; }
+  const InferenceRequest& request() const { return *request_; }
   const PixelSource& pixels() const { return pixels_; }
   // How the model sees an image of it, at `input`, its size.
   ImageTransform transform(int image, const ImageSize& input) const {

@@ -5,6 +5,9 @@
 // then each goes to sleep at every operator's end, and a batch of a vision transformer, some two
 // hundred short operators, waits for as many wake-ups. So threads that have nothing to run give
 // their helpers back.
+//
+// libgomp ends the process if the system refuses it a thread. So this starts and ends as many
+// threads first (kernels/threads.h).
 #pragma once
 
 #include <atomic>
@@ -23,12 +26,14 @@ class IntraOpThreads {
   IntraOpThreads& operator=(const IntraOpThreads&) = delete;
 
   // To be called first on a thread that runs the model. It may interrupt threads that have not
-  // entered (core/thread_scheduling.h), and so may its helpers.
+  // entered (core/thread_scheduling.h), and so may its helpers. Where the system refuses these,
+  // the thread works alone until Begin.
   void Enter() const;
   // Before and after each batch, on a thread that has entered: its operators run on so many
   // threads. Where batches may have several numbers of threads, only one on all of them keeps its
   // helpers: it is always the first instance's, which also gets the next batch, and gives up what
-  // that does not need.
+  // that does not need. Begin throws std::system_error where the system refuses the helpers: who
+  // waits for the batch, or measures it, counts on them.
   void Begin(int threads) const;
   void End(int threads) const;
 
@@ -38,7 +43,7 @@ class IntraOpThreads {
   void Idle() const;
 
   // To be called on a thread that has entered and goes on without the model: gives its helpers
-  // back, and interrupts others no more.
+  // back, gets no others, and interrupts nobody any more.
   static void Leave();
 
   // On a thread of others that calls LibTorch now and then: its operators get no helpers.

@@ -73,7 +73,8 @@ class LaneDevice {
   // The numbers of images for which lanes are made ready before a model serves, descending, the
   // first being `max_batch_size`.
   virtual std::vector<int> WarmUpSizes(int max_batch_size) const = 0;
-  // Whether what is made ready is a lane's own, not the device's.
+  // Whether what is made ready is a lane's own, not the device's: a GPU's recorded graphs, all of
+  // which are made before the model serves.
   virtual bool WarmsUpEachLane() const { return false; }
 
   // Of `lanes` lanes, how many run at the same time, on as few threads each as there may be.

@@ -1,15 +1,19 @@
 #include "server/executor/torch_status.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 
 #include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/core/log.h"
+#include "server/core/start_threads.h"
 
 namespace fovea {
 namespace {
@@ -55,6 +59,13 @@ bool LeavesDeviceUsable(int32_t error) {
   }
 }
 
+// LibTorch's allocator of the CPU throws a plain c10::Error (c10/core/impl/alloc_cpu.cpp).
+bool IsOutOfMemory(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         std::string_view(error.what_without_backtrace()).find("DefaultCPUAllocator: ") !=
+             std::string_view::npos;
+}
+
 absl::Status OutOfMemory(const char* what) {
   Log(LogLevel::kWarning, absl::StrCat("device.out_of_memory: ", what));
   return Unavailable("device.out_of_memory", "the device has no memory left for this");
@@ -80,8 +91,6 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
   try {
     work();
     return absl::OkStatus();
-  } catch (const c10::OutOfMemoryError& error) {
-    return OutOfMemory(error.what_without_backtrace());
   } catch (const std::bad_alloc& error) {
     return OutOfMemory(error.what());
   } catch (const c10::AcceleratorError& error) {
@@ -92,7 +101,11 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
     Log(LogLevel::kError, absl::StrCat("device.lost: ", what));
     return DeviceLost();
   } catch (const c10::Error& error) {
-    return Failed(reason, error.what_without_backtrace());
+    const char* const what = error.what_without_backtrace();
+    return IsOutOfMemory(error) ? OutOfMemory(what) : Failed(reason, what);
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    return no_thread ? NoThread() : Failed(reason, error.what());
   } catch (const std::exception& error) {
     return Failed(reason, error.what());
   }
@@ -103,16 +116,17 @@ absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> wor
   const absl::Status status = RunTorch(reason, [&] {
     try {
       work();
-    } catch (const c10::OutOfMemoryError&) {
-      throw;
     } catch (const c10::AcceleratorError&) {
       throw;
     } catch (const c10::Error& error) {
+      if (IsOutOfMemory(error)) throw;
       words = error.what_without_backtrace();
     }
   });
   if (words.empty()) return status;
   return FailedPrecondition(reason, words.substr(0, words.find('\n')));
 }
+
+void SilenceTorchWarnings() { FLAGS_caffe2_log_level = c10::GLOG_ERROR; }
 
 }  // namespace fovea

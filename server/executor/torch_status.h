@@ -18,6 +18,7 @@ absl::Status TellIfLost(absl::Status status, const std::function<void()>& on_los
 //   UNAVAILABLE (device.out_of_memory): an allocation failed, of pinned memory too;
 //   UNAVAILABLE (device.lost): an accelerator's error after which the device may not be used until
 //   the process is started anew, as all of CUDA's that torch_status.cc does not list;
+//   UNAVAILABLE (server.no_thread): the system refused a thread;
 //   INTERNAL with `reason`: everything else, also CUDA's errors that refuse one call and leave the
 //   device as it was.
 // The exception's own text goes to the log, never into the status. When this returns, the exception
@@ -28,5 +29,9 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work);
 // and the model zoo throws words for them: for a c10::Error that is none of a device's,
 // FAILED_PRECONDITION with `reason` and the first line of those words.
 absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> work);
+
+// Silences LibTorch's warnings, which go to stderr beside the log, whatever its format. None is an
+// operator's affair: they tell of its profiler, by which the memory of passes is measured.
+void SilenceTorchWarnings();
 
 }  // namespace fovea

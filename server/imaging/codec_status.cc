@@ -22,8 +22,7 @@ void LogDamage(const std::string& words) {
 
 absl::Status RunCodec(absl::FunctionRef<std::string()> decode) {
   try {
-    // TurboJPEG hands on no more than a text, and libwebp reports some failed allocations as
-    // damage.
+    // Some libraries report failed allocations as damage.
     errno = 0;
     const std::string failure = decode();
     const bool out_of_memory = errno == ENOMEM;

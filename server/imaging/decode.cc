@@ -16,6 +16,18 @@ absl::StatusOr<RgbImage> DecodeStored(Bytes encoded, const ImageInfo& info,
       return DecodePng(encoded, info, options);
     case ImageFormat::kWebp:
       return DecodeWebp(encoded, info, options);
+    case ImageFormat::kGif:
+      return DecodeGif(encoded, info, options);
+    case ImageFormat::kBmp:
+      return DecodeBmp(encoded, info, options);
+    case ImageFormat::kTiff:
+      return DecodeTiff(encoded, info, options);
+    case ImageFormat::kAvif:
+#ifdef FOVEA_AVIF
+      return DecodeAvif(encoded, info, options);
+#else
+      break;
+#endif
   }
   return Internal("image.codec_failed", "the image could not be decoded");
 }

@@ -11,5 +11,13 @@ absl::StatusOr<RgbImage> DecodePng(Bytes encoded, const ImageInfo& info,
                                    const DecodeOptions& options);
 absl::StatusOr<RgbImage> DecodeWebp(Bytes encoded, const ImageInfo& info,
                                     const DecodeOptions& options);
+absl::StatusOr<RgbImage> DecodeGif(Bytes encoded, const ImageInfo& info,
+                                   const DecodeOptions& options);
+absl::StatusOr<RgbImage> DecodeBmp(Bytes encoded, const ImageInfo& info,
+                                   const DecodeOptions& options);
+absl::StatusOr<RgbImage> DecodeTiff(Bytes encoded, const ImageInfo& info,
+                                    const DecodeOptions& options);
+absl::StatusOr<RgbImage> DecodeAvif(Bytes encoded, const ImageInfo& info,
+                                    const DecodeOptions& options);
 
 }  // namespace fovea

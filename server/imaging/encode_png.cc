@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <csetjmp>
+#include <cstring>
 #include <vector>
 
 #include "base/check.h"
@@ -37,6 +38,15 @@ void Append(png_structp png, png_bytep data, size_t size) {
 
 void Nothing(png_structp /*png*/) {}
 
+// In place of libpng's own, which writes to standard error. zlib's message where it lacks memory is
+// among libpng's.
+[[noreturn]] void OnError(png_structp png, png_const_charp message) {
+  auto* const to = static_cast<Destination*>(png_get_error_ptr(png));
+  to->out_of_memory |= std::strstr(message, "memory") != nullptr;
+  png_longjmp(png, 1);
+}
+void OnWarning(png_structp /*png*/, png_const_charp /*message*/) {}
+
 // False where libpng has failed. Nothing with a destructor lives across its long jumps.
 bool Write(png_structp png, png_infop info, const Pixels& pixels) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
@@ -56,7 +66,7 @@ bool Write(png_structp png, png_infop info, const Pixels& pixels) {
 absl::StatusOr<std::string> Encode(const Pixels& pixels) {
   Destination to;
   const absl::Status status = RunCodec([&]() -> std::string {
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &to, OnError, OnWarning);
     if (png == nullptr) throw std::bad_alloc();
     png_infop info = png_create_info_struct(png);
     if (info == nullptr) {

@@ -10,6 +10,14 @@ const char* ImageFormatName(ImageFormat format) {
       return "PNG";
     case ImageFormat::kWebp:
       return "WebP";
+    case ImageFormat::kGif:
+      return "GIF";
+    case ImageFormat::kBmp:
+      return "BMP";
+    case ImageFormat::kTiff:
+      return "TIFF";
+    case ImageFormat::kAvif:
+      return "AVIF";
   }
   return "?";
 }
@@ -17,6 +25,14 @@ const char* ImageFormatName(ImageFormat format) {
 RgbImage RgbImage::Allocate(int height, int width) {
   RgbImage image{.height = height, .width = width};
   image.pixels = std::make_unique_for_overwrite<uint8_t[]>(image.size());
+  return image;
+}
+
+RgbImage RgbImage::Filled(int height, int width, const Rgb& colour) {
+  RgbImage image = Allocate(height, width);
+  for (size_t i = 0; i < image.size(); i += 3) {
+    for (size_t c = 0; c < 3; ++c) image.pixels[i + c] = colour[c];
+  }
   return image;
 }
 

@@ -11,9 +11,9 @@
 
 namespace fovea {
 
-enum class ImageFormat { kJpeg, kPng, kWebp };
+enum class ImageFormat { kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif };
 
-// "JPEG", "PNG", "WebP".
+// "JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF", "AVIF".
 const char* ImageFormatName(ImageFormat format);
 
 // What an encoded image may be. Every limit is checked on the header, before anything is allocated
@@ -42,6 +42,10 @@ struct ImageInfo {
   int bit_depth = 8;    // of one component
   int scans = 1;        // passes over the image in the file (JPEG; 7 in an interlaced PNG)
   bool lossless = false;  // WebP: its pixels, or how transparent they are, are coded without loss
+  // JPEG: coefficients that are kept until the last scan has been read.
+  int64_t coefficients = 0;
+  // TIFF: a strip or tile, stored and unpacked. AVIF: the decoder's frames.
+  int64_t buffer_bytes = 0;
   // The image ends here; bytes that follow are not looked at.
   int64_t encoded_bytes = 0;
   // At most so many bytes are held at once while it is decoded and turned upright, its pixels among
@@ -61,6 +65,9 @@ struct RgbImage {
 
   // The pixels are uninitialised. Throws std::bad_alloc.
   static RgbImage Allocate(int height, int width);
+
+  // The same, of one colour.
+  static RgbImage Filled(int height, int width, const Rgb& colour);
 
   size_t size() const { return size_t{3} * height * width; }
   std::span<const uint8_t> bytes() const { return {pixels.get(), size()}; }

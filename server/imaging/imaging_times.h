@@ -16,12 +16,15 @@ enum class ImageKind {
   kProgressiveJpeg,
   kPng,
   kWebp,
+  kGifOrBmp,
+  kTiff,
+  kAvif,
   kPixels,   // nothing to decode: resized only
   kUnknown,  // a file whose first bytes do not tell its size
   kResults,  // what a model has made of an image, to be brought into its answer's form
   kDrawing,  // the same, and drawn over its picture
 };
-inline constexpr int kImageKinds = 8;
+inline constexpr int kImageKinds = 11;
 
 // An image's work, as far as it is known before it is decoded.
 struct ImagingWork {

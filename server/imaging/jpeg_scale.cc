@@ -14,8 +14,7 @@ namespace {
 // docs/decisions/jpegs-may-be-decoded-smaller.md has the numbers.
 constexpr int64_t kMargin = 2;
 
-// TurboJPEG is told a size and looks for the scale by itself. From so many pixels on no two of its
-// scales come to the same one.
+// A side of fewer pixels is left alone: there is nothing to save.
 constexpr int64_t kLeastSide = 8;
 
 }  // namespace

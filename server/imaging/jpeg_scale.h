@@ -2,8 +2,9 @@
 //
 // Of each block of 8 x 8 pixels a decoder can make 4 x 4, 2 x 2 or 1, from as many of its lowest
 // frequencies: an inverse transform of fewer terms, and fewer pixels to store and to resize. How
-// many times a side is halved is called `halvings`, 0 to kMaxHalvings. (TurboJPEG also knows 3, 5,
-// 6 and 7 eighths, without vector instructions: 3 take as long as 4, the others longer than all 8.)
+// many times a side is halved is called `halvings`, 0 to kMaxHalvings. (libjpeg-turbo also knows 3,
+// 5, 6 and 7 eighths, without vector instructions: 3 take as long as 4, the others longer than
+// all 8.)
 #pragma once
 
 #include <cstdint>

@@ -34,4 +34,18 @@ bool PngChecksumMatches(const PngChunk& chunk) {
   return sum == U32Big(chunk.whole, chunk.data.size() + 8);
 }
 
+std::vector<std::byte> MakePngChunk(std::string_view type, Bytes data) {
+  std::vector<std::byte> chunk;
+  const auto append32 = [&](uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) chunk.push_back(std::byte(value >> shift));
+  };
+  append32(static_cast<uint32_t>(data.size()));
+  const auto letters = std::as_bytes(std::span(type));
+  chunk.insert(chunk.end(), letters.begin(), letters.end());
+  chunk.insert(chunk.end(), data.begin(), data.end());
+  const auto* summed = reinterpret_cast<const Bytef*>(chunk.data()) + 4;
+  append32(static_cast<uint32_t>(crc32_z(0, summed, data.size() + 4)));
+  return chunk;
+}
+
 }  // namespace fovea

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -27,5 +28,8 @@ absl::StatusOr<PngChunk> ReadPngChunk(Bytes file, size_t at);
 
 // Does the checksum of the chunk match?
 bool PngChecksumMatches(const PngChunk& chunk);
+
+// A chunk with its length and checksum.
+std::vector<std::byte> MakePngChunk(std::string_view type, Bytes data);
 
 }  // namespace fovea

@@ -69,7 +69,7 @@ absl::Status CheckFits(const ImagingResources& resources, int64_t bytes) {
   return ResourceExhausted(
       "image.too_large_to_decode",
       absl::StrCat("decoding the image takes ", bytes, " bytes; this server has ",
-                   resources.budget.capacity(), " for all"));
+                   resources.budget.capacity(), " for all (--imaging-memory)"));
 }
 
 // `bytes` have been found to fit. Adds to `waited`.
@@ -78,12 +78,11 @@ absl::StatusOr<MemoryBudget::Hold> Await(const ImagingResources& resources, int6
   std::optional<MemoryBudget::Hold> hold = resources.budget.TryHold(bytes);
   if (hold) return *std::move(hold);
   const Nanos start = resources.clock.Now();
-  hold = resources.budget.AwaitHold(bytes, resources.until, resources.rank);
+  Cancellation* cancellation = resources.cancellation.get();
+  hold = resources.budget.AwaitHold(bytes, resources.until, resources.rank, cancellation);
   *waited += resources.clock.Now() - start;
+  if (cancellation != nullptr && cancellation->Cancelled()) return refusal::CallerGone();
   if (!hold) return refusal::Expired();
-  if (resources.cancellation != nullptr && resources.cancellation->Cancelled()) {
-    return refusal::CallerGone();
-  }
   return *std::move(hold);
 }
 

@@ -39,7 +39,7 @@ struct ImagingResources {
   CancellationPtr cancellation;  // of the request; may be null
 };
 
-// Decodes a JPEG, PNG or WebP file, turns it upright, resizes and crops it. Bit-equal to Pillow's
+// Decodes a file, turns it upright, resizes and crops it. Bit-equal to Pillow's
 // decoding, ImageOps.exif_transpose and timm's evaluation transform; where `spec` has fast_decode
 // and HalvingsFor says so, to Image.draft and a resize of DecodedBox instead. The transform is of
 // the caller's image in both cases, and the limits are those of its header. Works on the calling

@@ -3,17 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/picture_signatures.h"
 #include "server/imaging/jpeg_scale.h"
-#include "server/imaging/png_chunks.h"
 #include "server/imaging/probe_formats.h"
 
 namespace fovea {
 namespace {
-
-constexpr std::string_view kJpegMagic = "\xff\xd8\xff";
-constexpr std::string_view kRiffMagic = "RIFF";
-constexpr std::string_view kWebpMagic = "WEBP";
-constexpr size_t kWebpMagicOffset = 8;
 
 // Whether `encoded` shows the whole of `magic` at `at`, or stops within it having shown no other
 // byte.
@@ -29,6 +25,9 @@ Match MatchMagic(Bytes encoded, size_t at, std::string_view magic) {
 // What a library holds whatever the picture's size: tables, windows, a row's buffers.
 constexpr int64_t kDecoderBytes = 64 << 10;
 
+// libavif's and dav1d's contexts, tables and rows of blocks, whatever the size.
+constexpr int64_t kAvifDecoderBytes = 8 * limits::kMiB;
+
 // What lossless WebP's tables may take. Photographs need some 100 KB; a mosaic of textures, made
 // for the purpose, took 26 bytes a pixel where it was small, and 16 MB where it was large.
 int64_t PrefixCodeBytes(int64_t pixels) {
@@ -40,33 +39,61 @@ int64_t PaddedPixels(int64_t height, int64_t width) {
   return height * width + 48 * (width + height + 32);
 }
 
+using Probe = absl::StatusOr<ImageInfo>(Bytes, const ImageLimits&);
+using Peek = std::optional<ImageInfo>(Bytes);
+
+struct Format {
+  ImageFormat format;
+  Probe* probe;
+  Peek* peek;
+};
+
+constexpr Format kFormats[] = {
+    {ImageFormat::kJpeg, ProbeJpeg, PeekJpeg}, {ImageFormat::kPng, ProbePng, PeekPng},
+    {ImageFormat::kWebp, ProbeWebp, PeekWebp}, {ImageFormat::kGif, ProbeGif, PeekGif},
+    {ImageFormat::kBmp, ProbeBmp, PeekBmp},    {ImageFormat::kTiff, ProbeTiff, PeekTiff},
+#ifdef FOVEA_AVIF
+    {ImageFormat::kAvif, ProbeAvif, PeekAvif},  // or HEIF: the probe tells
+#endif
+};
+
+const Format& FormatOf(const PictureSignature& signature) {
+  const auto* format = std::ranges::find_if(kFormats, [&signature](const Format& format) {
+    return ImageFormatName(format.format) == signature.format;
+  });
+  FOVEA_CHECK(format != std::end(kFormats));
+  return *format;
+}
+
+Match MatchSignature(Bytes encoded, const PictureSignature& signature) {
+  // A box's length alone may be any number, so it matches nothing.
+  if (signature.magic.empty() && encoded.size() <= signature.second_at) return Match::kNo;
+  const Match first = MatchMagic(encoded, 0, signature.magic);
+  if (first != Match::kYes || signature.second.empty()) return first;
+  return MatchMagic(encoded, signature.second_at, signature.second);
+}
+
 absl::StatusOr<ImageInfo> ProbeByMagic(Bytes encoded, const ImageLimits& limits) {
-  const Match jpeg = MatchMagic(encoded, 0, kJpegMagic);
-  const Match png = MatchMagic(encoded, 0, kPngSignature);
-  Match webp = MatchMagic(encoded, 0, kRiffMagic);
-  if (webp == Match::kYes) webp = MatchMagic(encoded, kWebpMagicOffset, kWebpMagic);
-  if (jpeg == Match::kYes) return ProbeJpeg(encoded, limits);
-  if (png == Match::kYes) return ProbePng(encoded, limits);
-  if (webp == Match::kYes) return ProbeWebp(encoded, limits);
-  for (const Match match : {jpeg, png, webp}) {
-    if (match == Match::kStopsShort) return Truncated();
+  bool stops_short = false;
+  for (const PictureSignature& signature : PictureSignatures()) {
+    const Match match = MatchSignature(encoded, signature);
+    if (match == Match::kYes) return FormatOf(signature).probe(encoded, limits);
+    stops_short |= match == Match::kStopsShort;
   }
-  return InvalidArgument("image.unsupported_type", "the data are not a JPEG, PNG or WebP image");
+  return stops_short ? Truncated() : UnknownKind(encoded);
 }
 
 }  // namespace
 
-// From the decoders' own allocations.
+// From the decoders' own allocations: what decoding holds, or the picture and its upright copy.
 int64_t DecodeBytes(const ImageInfo& info, int halvings) {
   int64_t per_pixel = 3;  // the result
-  int64_t per_stored_pixel = 0;
   int64_t fixed = kDecoderBytes;
   switch (info.format) {
     case ImageFormat::kJpeg:
-      if (info.components == 4) per_pixel += 4;  // CMYK before it is converted
-      // Every coefficient of the image (16 bits, no subsampling assumed) is kept until the last
-      // scan.
-      if (info.scans > 1) per_stored_pixel += 2 * info.components;
+      fixed += 2 * info.coefficients;
+      // Rows of a few blocks, and of CMYK before it is converted.
+      fixed += int64_t{400} * (info.width + 32);
       break;
     case ImageFormat::kPng:
       // A row at a time; where it is interlaced, and may be transparent, all of it as RGBA.
@@ -79,20 +106,31 @@ int64_t DecodeBytes(const ImageInfo& info, int halvings) {
         fixed += PrefixCodeBytes(info.pixels());
       }
       break;
+    case ImageFormat::kGif:
+      break;
+    case ImageFormat::kBmp:
+      per_pixel += 1;  // colour numbers, unpacked from runs
+      break;
+    case ImageFormat::kTiff:
+      fixed += info.buffer_bytes;
+      break;
+    case ImageFormat::kAvif:
+      fixed += info.buffer_bytes + kAvifDecoderBytes;
+      break;
   }
-  if (info.orientation != 1) per_pixel += 3;
-  return PaddedPixels(info.height, info.width) * per_stored_pixel +
-         PaddedPixels(DecodedSide(info.height, halvings), DecodedSide(info.width, halvings)) *
+  if (info.orientation != 1) per_pixel = std::max<int64_t>(per_pixel, 6);
+  return PaddedPixels(DecodedSide(info.height, halvings), DecodedSide(info.width, halvings)) *
              per_pixel +
          fixed;
 }
 
 std::optional<ImageInfo> PeekImage(Bytes beginning) {
-  if (StartsWith(beginning, 0, kJpegMagic)) return PeekJpeg(beginning);
-  if (StartsWith(beginning, 0, kPngSignature)) return PeekPng(beginning);
-  const bool webp =
-      StartsWith(beginning, 0, kRiffMagic) && StartsWith(beginning, kWebpMagicOffset, kWebpMagic);
-  return webp ? PeekWebp(beginning) : std::nullopt;
+  for (const PictureSignature& signature : PictureSignatures()) {
+    if (MatchSignature(beginning, signature) == Match::kYes) {
+      return FormatOf(signature).peek(beginning);
+    }
+  }
+  return std::nullopt;
 }
 
 absl::Status Truncated() {
@@ -117,7 +155,8 @@ absl::Status CheckSize(int64_t width, int64_t height, const ImageLimits& limits)
     return InvalidArgument(
         "image.too_many_pixels",
         absl::StrCat("the image has ", width, " x ", height, " pixels; at most ", limits.max_pixels,
-                     " are accepted, at most ", limits.max_side, " on a side"));
+                     " are accepted (the server's --max-image-pixels), at most ", limits.max_side,
+                     " on a side"));
   }
   if (shorter < limits.min_side) {
     return InvalidArgument("image.too_small",

@@ -11,7 +11,7 @@
 
 namespace fovea {
 
-// The header of an encoded JPEG, PNG or WebP image that is complete and within `limits`.
+// The header of an encoded image that is complete and within `limits`.
 // Thread-safe.
 //
 // The type is told by the first bytes alone. The file's structure is walked to its end (segments,
@@ -21,10 +21,9 @@ namespace fovea {
 // Errors, with their reason (faults 13 to 18, 22, 24):
 //   RESOURCE_EXHAUSTED image.too_many_bytes
 //   INVALID_ARGUMENT   image.empty                  no bytes at all
-//                      image.unsupported_type       not JPEG, PNG or WebP, or a form of JPEG with
-//                      other than 8-bit
-//                                                   DCT-coded grey, colour or CMYK pixels
-//                      image.animated               APNG, animated WebP
+//                      image.unsupported_type       no format that is read, whose name the message
+//                                                   says where it is known, or a form of one that
+//                                                   is not decoded
 //                      image.truncated              the file stops before its end
 //                      image.corrupt                the structure makes no sense
 //                      image.too_many_pixels, image.too_small, image.extreme_aspect_ratio,

@@ -28,7 +28,18 @@ int Components(int color_type, int bit_depth) {
   }
 }
 
+bool IsStartOfEnd(Bytes rest) {
+  constexpr std::string_view kEnd("\0\0\0\0IEND\xae\x42\x60\x82", 12);
+  return rest.size() < kEnd.size() && StartsWith(rest, 0, kEnd.substr(0, rest.size()));
+}
+
 absl::Status Header(const PngChunk& chunk, const ImageLimits& limits, ImageInfo& info) {
+  if (chunk.type == "CgBI") {
+    return InvalidArgument(
+        "image.unsupported_type",
+        "the image is an iPhone's own form of PNG (CgBI), which only Apple's "
+        "programs read: convert it to PNG, by pngcrush -revert-iphone-optimizations");
+  }
   if (chunk.type != "IHDR" || chunk.data.size() != 13 || !PngChecksumMatches(chunk)) {
     return Corrupt("its header");
   }
@@ -63,6 +74,11 @@ absl::StatusOr<ImageInfo> ProbePng(Bytes encoded, const ImageLimits& limits) {
   bool has_pixels = false;
   bool has_exif = false;
   for (size_t at = kPngSignature.size();;) {
+    // Some writers and copies truncate the last chunk, which holds nothing.
+    if (has_pixels && IsStartOfEnd(encoded.subspan(at))) {
+      info.encoded_bytes = static_cast<int64_t>(encoded.size());
+      return info;
+    }
     FOVEA_ASSIGN_OR_RETURN(const PngChunk chunk, ReadPngChunk(encoded, at));
     at += chunk.whole.size();
     if (info.width == 0) {
@@ -73,9 +89,7 @@ absl::StatusOr<ImageInfo> ProbePng(Bytes encoded, const ImageLimits& limits) {
       return info;
     } else if (chunk.type == "IDAT") {
       has_pixels = true;
-    } else if (chunk.type == "acTL") {
-      return InvalidArgument("image.animated", "animated PNG images are not accepted");
-    } else if (chunk.type != "PLTE") {
+    } else if (chunk.type != "PLTE" && chunk.type != "fdAT") {  // a later frame's pixels
       metadata_bytes += static_cast<int64_t>(chunk.whole.size());
       if (metadata_bytes > limits.max_metadata_bytes) return MetadataTooLarge(limits);
       if (chunk.type == "eXIf" && !has_exif && PngChecksumMatches(chunk)) {

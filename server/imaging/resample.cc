@@ -80,6 +80,37 @@ class RowSource {
   int64_t tail_first_ = 0;
 };
 
+// Filters along y first, then along x: each of the window's rows from all columns of the source.
+void ResampleDownFirst(const uint8_t* rgb, const SourceAxis& lines, const SourceAxis& columns,
+                       const ResizePlan& plan, Interpolation interpolation, uint8_t* out) {
+  const AxisWeights down(lines, plan.resized_height, plan.top, plan.height, interpolation);
+  const AcrossWeights across(
+      AxisWeights(columns, plan.resized_width, plan.left, plan.width, interpolation));
+  const auto in_bytes = static_cast<size_t>(3 * columns.samples);
+  const auto out_bytes = static_cast<size_t>(3 * plan.width);
+  const size_t in_stride = in_bytes + kRowPadding, out_stride = out_bytes + kRowPadding;
+  std::vector<uint8_t> filtered(kRowsTogether * in_stride), finished(kRowsTogether * out_stride);
+  const uint8_t* from[kRowsTogether];
+  uint8_t* to[kRowsTogether];
+  for (int i = 0; i < kRowsTogether; ++i) {
+    from[i] = filtered.data() + i * in_stride;
+    to[i] = finished.data() + i * out_stride;
+  }
+  std::vector<const uint8_t*> rows;
+  for (int64_t top = 0; top < plan.height; top += kRowsTogether) {
+    const auto count = static_cast<int>(std::min<int64_t>(kRowsTogether, plan.height - top));
+    for (int i = 0; i < count; ++i) {
+      const int64_t taps = down.count(top + i);
+      rows.resize(taps);
+      for (int64_t t = 0; t < taps; ++t) rows[t] = rgb + (down.start(top + i) + t) * in_bytes;
+      FilterDown(rows.data(), down.weights(top + i).data(), taps, in_bytes,
+                 filtered.data() + i * in_stride);
+    }
+    FilterAcross(from, across, to);
+    for (int i = 0; i < count; ++i, out += out_bytes) std::memcpy(out, to[i], out_bytes);
+  }
+}
+
 }  // namespace
 
 void Resample(const uint8_t* rgb, int64_t height, int64_t width, const SourceBox& box,
@@ -90,8 +121,11 @@ void Resample(const uint8_t* rgb, int64_t height, int64_t width, const SourceBox
   if (!lines.KeepsItsSize(plan.resized_height)) {
     down.emplace(lines, plan.resized_height, plan.top, plan.height, interpolation);
   }
-  RowSource source(rgb, height, {width, box.left, box.width}, plan, interpolation,
-                   down ? down->max_count() : 1);
+  const SourceAxis columns{width, box.left, box.width};
+  if (down && !columns.KeepsItsSize(plan.resized_width) && GoesDownFirst(height, width, plan)) {
+    return ResampleDownFirst(rgb, lines, columns, plan, interpolation, out);
+  }
+  RowSource source(rgb, height, columns, plan, interpolation, down ? down->max_count() : 1);
   std::vector<const uint8_t*> rows;
   for (int64_t y = 0; y < plan.height; ++y, out += out_bytes) {
     if (down) {

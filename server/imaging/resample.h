@@ -1,7 +1,8 @@
-// Antialiased resizing of 8-bit RGB, bit-equal to Pillow's Image.resize.
+// Antialiased resizing of 8-bit RGB, bit-equal to Image.resize of Pillow 13. (Older ones filter
+// along rows first whatever the picture's shape: GoesDownFirst.)
 //
-// As in Pillow (src/libImaging/Resample.c): separable, first along rows, then along columns, with
-// the result of the first pass rounded to 8 bits; a filter as wide as the scale when shrinking;
+// As in Pillow (src/libImaging/Resample.c): separable, with the result of the first pass rounded to
+// 8 bits; a filter as wide as the scale when shrinking;
 // weights in fixed point with 22 bits. Only the rows and columns that the window needs are
 // computed, to the same bits.
 //
@@ -15,6 +16,12 @@
 #include "server/imaging/resize_plan.h"
 
 namespace fovea {
+
+// True if columns are filtered before rows: Pillow 13's rule, which saves work on tall pictures.
+constexpr bool GoesDownFirst(int64_t height, int64_t width, const ResizePlan& plan) {
+  const int64_t fewer = height - plan.resized_height;
+  return fewer > 0 && fewer > 2 * (width - plan.resized_width);
+}
 
 // Resizes the `box` of `rgb` [height, width, 3] and writes the plan's window to `out` [plan.height,
 // plan.width, 3]; pixels outside of the box count as far as the filter reaches, as in Pillow. A

@@ -114,8 +114,11 @@ ResizePlan PlanResize(int64_t height, int64_t width, const PreprocessSpec& spec)
                   .resized_width = resized.width,
                   .height = model.height,
                   .width = model.width};
-  plan.top = Round(static_cast<double>(resized.height - model.height) / 2);
-  plan.left = Round(static_cast<double>(resized.width - model.width) / 2);
+  const auto offset = [&](int64_t rest) {
+    return spec.floor_crop_offset ? rest / 2 : Round(static_cast<double>(rest) / 2);
+  };
+  plan.top = offset(resized.height - model.height);
+  plan.left = offset(resized.width - model.width);
   FOVEA_CHECK(plan.top >= 0 && plan.left >= 0 && plan.top + plan.height <= resized.height &&
               plan.left + plan.width <= resized.width);
   return plan;

@@ -31,6 +31,9 @@ struct PreprocessSpec {
   // middle is cut out. In [0.01, 1]; 1 cuts off nothing of a square image. A double, because 0.9f
   // is not 0.9 and may round to another size.
   double crop_fraction = 0.875;
+  // An offset of the crop between two pixels is rounded down, as transformers does, and not to the
+  // even one.
+  bool floor_crop_offset = false;
   // kFit: the shorter side becomes shorter_side, or as much less as keeps the longer one from being
   // more than longer_side, or than one of the sizes holds. 0, both: as large as they hold.
   int64_t shorter_side = 0, longer_side = 0;

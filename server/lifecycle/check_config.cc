@@ -36,6 +36,7 @@ void CheckCallers(const ServerOptions& options, std::vector<std::string>& faults
     if (!status.ok()) faults.emplace_back(status.message());
   };
   for (const std::string& origin : options.http_allow_origins) tell(CheckOrigin(origin));
+  for (const std::string& host : options.http_hosts) tell(CheckHttpHost(host));
   Metrics metrics;
   Authenticator authenticator;
   const auto credentials = Credentials::Create(options, metrics, SteadyClock());

@@ -5,18 +5,44 @@
 #include <algorithm>
 #include <cstdlib>
 #include <istream>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/did_you_mean.h"
 
 namespace fovea {
 namespace {
 
 [[noreturn]] void Refuse(const toml::source_region& where, const std::string& why) {
   throw CLI::ConfigError(absl::StrCat("line ", where.begin.line, ": ", why));
+}
+
+// The parser's message, after the beginning of the wrong line.
+std::string WhyNoToml(const toml::parse_error& error, const std::string& text) {
+  constexpr size_t kShown = 80;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  const size_t number = error.source().begin.line;
+  std::string why(error.description());
+  if (absl::StrContains(why, "could not determine value type")) {
+    absl::StrAppend(&why, "; strings stand in quotes");
+  }
+  if (number == 0 || number > lines.size()) return why;
+  return absl::StrCat("'", absl::Utf8SafeCEscape(lines[number - 1].substr(0, kShown)), "': ", why);
+}
+
+std::vector<std::string> KeysOf(const CLI::App& app) {
+  std::vector<std::string> keys;
+  for (const CLI::Option* flag : app.get_options()) {
+    if (flag->get_configurable()) keys.push_back(flag->get_single_name());
+  }
+  return keys;
 }
 
 // As it would stand on the command line; nothing where no flag takes such a value.
@@ -59,6 +85,9 @@ bool IsSet(const std::string& environment_variable) {
   return value != nullptr && *value != '\0';
 }
 
+// Values accepted for a flag that takes none. CLI11 would accept any number as true.
+constexpr std::string_view kTruths[] = {"true", "false", "1", "0"};
+
 constexpr std::string_view kEmpty = "\"\"";
 
 // A value of TOML: numbers and truths bare, everything else in quotes.
@@ -91,11 +120,13 @@ std::string TomlArray(const std::vector<std::string>& texts) {
 
 std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& input) const {
   toml::table table;
+  const std::string text(std::istreambuf_iterator<char>(input), {});
   try {
-    table = toml::parse(input);
+    table = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    Refuse(error.source(), std::string(error.description()));
+    Refuse(error.source(), WhyNoToml(error, text));
   }
+  lines_.clear();
   std::vector<CLI::ConfigItem> items;
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
@@ -103,9 +134,16 @@ std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& input) const 
     if (flag == nullptr || !flag->get_configurable()) {
       Refuse(key.source(), absl::StrCat("unknown key '", name,
                                         "'; the keys are the flags of "
-                                        "fovea-server --help, without their dashes"));
+                                        "fovea-server --help, without their dashes",
+                                        DidYouMean(name, KeysOf(app_))));
     }
+    lines_[name] = static_cast<int>(key.source().begin.line);
     std::vector<std::string> texts = FlagTexts(name, value);
+    const bool without_value = flag->get_expected_min() == 0;
+    if (without_value &&
+        (texts.size() != 1 || std::ranges::find(kTruths, texts[0]) == std::end(kTruths))) {
+      Refuse(value.source(), absl::StrCat(name, " takes true or false"));
+    }
     if (texts.empty() || IsSet(flag->get_envname())) continue;
     CLI::ConfigItem item;
     item.name = name;
@@ -129,7 +167,7 @@ std::string ConfigFile::to_config(const CLI::App* app, bool /*default_also*/,
       const bool truth = flag->get_expected_min() == 0;
       value = truth ? "false" : TomlValue(flag->get_default_str());
     }
-    // What would be refused is a remark: a value that is empty, and what needs such a one.
+    // Values that would be refused are commented out: empty ones, and flags that need those.
     const bool remark = value == kEmpty || (flag->count() == 0 && !flag->get_needs().empty());
     absl::StrAppend(&file, remark ? "# " : "", flag->get_single_name(), " = ", value, "\n");
   }

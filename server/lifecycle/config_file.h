@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ class ConfigFile final : public CLI::Config {
   // the file.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
 
+  // The line of a key in the file that was read last; 0: it is not in it, or none was read.
+  int LineOf(const std::string& key) const {
+    const auto found = lines_.find(key);
+    return found == lines_.end() ? 0 : found->second;
+  }
+
   // Every flag of `app` that a file may hold, with its value or default, as a file that gives the
   // same again. The other parameters mean nothing here.
   std::string to_config(const CLI::App* app, bool default_also, bool write_description,
@@ -27,6 +34,7 @@ class ConfigFile final : public CLI::Config {
 
  private:
   const CLI::App& app_;
+  mutable std::map<std::string, int> lines_;  // CLI11 reads files by a const method
 };
 
 }  // namespace fovea

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/compare/measure/provenance.h"
 #include "server/lifecycle/observers.h"
 #include "server/observe/experiment_meter.h"
 
@@ -30,9 +31,10 @@ LeaseVariant LeaseFrom(VariantCatalog& variants) {
 
 absl::StatusOr<std::unique_ptr<Experiments>> Experiments::Create(
     const ServerOptions& options, const ServedModel::Environment& environment, ModelCatalog& models,
-    Metrics& metrics) {
+    Metrics& metrics, int64_t request_bytes) {
   const int64_t max_bytes = options.experiment_memory_mb * limits::kMiB;
-  std::unique_ptr<Experiments> made(new Experiments());
+  std::unique_ptr<Experiments> made(
+      new Experiments(request_bytes / limits::kStreamMemoryShare, environment.clock));
   HeldLaneOptions lane{.weight = static_cast<int>(options.experiment_weight)};
   std::unique_ptr<HeldLane> gpus;
   if (environment.gpu_scheduler != nullptr) {
@@ -46,13 +48,16 @@ absl::StatusOr<std::unique_ptr<Experiments>> Experiments::Create(
   FOVEA_ASSIGN_OR_RETURN(made->measuring_line_,
                          ExperimentLine::Create({.name = "compare",
                                                  .what = "comparisons and sweeps",
-                                                 .max_waiting = limits::kMaxWaitingComparisons}));
+                                                 .max_waiting = limits::kMaxWaitingComparisons,
+                                                 .waiting_memory = &made->waiting_memory_}));
   made->comparer_ = std::make_unique<Comparer>(ComparerOptions{.max_bytes = max_bytes}, models,
                                                environment, *made->lane_, *made->measuring_line_);
   made->sweeper_ = std::make_unique<Sweeper>(SweeperOptions{.max_bytes = max_bytes}, models,
                                              environment, *made->lane_, *made->measuring_line_);
-  FOVEA_ASSIGN_OR_RETURN(made->explainer_, Explainer::Create({.max_bytes = max_bytes}, models,
-                                                             environment, *made->lane_));
+  FOVEA_ASSIGN_OR_RETURN(
+      made->explainer_,
+      Explainer::Create({.max_bytes = max_bytes, .waiting_memory = &made->waiting_memory_}, models,
+                        environment, *made->lane_));
   FOVEA_ASSIGN_OR_RETURN(made->variant_catalog_,
                          VariantCatalog::Create({.max_bytes = max_bytes}, models, environment));
   FOVEA_ASSIGN_OR_RETURN(made->variant_server_,
@@ -62,7 +67,8 @@ absl::StatusOr<std::unique_ptr<Experiments>> Experiments::Create(
       made->traffic_experiments_,
       TrafficExperiments::Create(
           {.device_threads = environment.device_threads,
-           .await_idle = [environment](Nanos until) { return environment.AwaitIdle(until); }},
+           .await_idle = [environment](Nanos until) { return environment.AwaitIdle(until); },
+           .provenance = ProvenanceNow},
           *made->variant_catalog_, LeaseFrom(*made->variant_catalog_), environment.clock,
           [&metrics](const ExperimentPlan& plan, const std::vector<std::string>& arms) {
             return ObserveExperiment(metrics, plan, arms);

@@ -13,6 +13,7 @@
 #include "server/compare/measure/sweeper.h"
 #include "server/compare/serve/variant_catalog.h"
 #include "server/compare/serve/variant_server.h"
+#include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/lifecycle/options.h"
 #include "server/observe/metrics.h"
@@ -23,11 +24,11 @@ namespace fovea {
 // Thread-safe but for the stop, whose steps come one after the other.
 class Experiments {
  public:
-  // `models` were made by ServedModel::Create with `environment`; all outlive it. UNAVAILABLE
-  // server.no_thread.
+  // `models` were made by ServedModel::Create with `environment`; all outlive it. `request_bytes`:
+  // that all requests may hold. UNAVAILABLE server.no_thread.
   static absl::StatusOr<std::unique_ptr<Experiments>> Create(
       const ServerOptions& options, const ServedModel::Environment& environment,
-      ModelCatalog& models, Metrics& metrics);
+      ModelCatalog& models, Metrics& metrics, int64_t request_bytes);
 
   // The models, and the variants that are served beside them.
   ModelCatalog& catalog() { return *variant_catalog_; }
@@ -43,8 +44,9 @@ class Experiments {
   void Stop();
 
  private:
-  Experiments() = default;
+  Experiments(int64_t waiting_bytes, Clock& clock) : waiting_memory_(waiting_bytes, clock) {}
 
+  MemoryBudget waiting_memory_;  // what experiments hold that wait for others
   std::unique_ptr<HeldLane> lane_;
   std::unique_ptr<Comparer> comparer_;
   std::unique_ptr<Sweeper> sweeper_;

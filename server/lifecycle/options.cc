@@ -1,17 +1,29 @@
 #include "server/lifecycle/options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/command_line.h"
+#include "base/did_you_mean.h"
 #include "base/limits.h"
 #include "server/api/api_methods.h"
 #include "server/core/version.h"
@@ -65,10 +77,12 @@ void AddTraceFlags(CLI::App& app, ServerOptions& options) {
              "--otlp-endpoint", options.otlp_endpoint,
              "Send spans of requests to this collector, by OTLP over gRPC; without it nothing "
              "is traced and no connection is opened")
+          ->check(kNotEmpty)
           ->type_name("HOST:PORT")
           ->envname(EnvironmentVariable("--otlp-endpoint"));
   app.add_option("--otlp-ca", options.otlp_ca,
                  "TLS to the collector: a PEM file with its issuers; without it there is none")
+      ->check(kNotEmpty)
       ->envname(EnvironmentVariable("--otlp-ca"))
       ->needs(endpoint);
   app.add_option("--otlp-service-name", options.otlp_service_name,
@@ -104,7 +118,6 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   app.set_version_flag("--version", std::string("fovea-server ") + kVersion,
                        "Print the version and exit");
   app.get_formatter()->column_width(42);
-  app.config_formatter(std::make_shared<ConfigFile>(app));
   app.set_config(
          "--config", "",
          "A file with flags: a line `grpc-port = 8001` for each, a flag without a value as "
@@ -149,6 +162,12 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--http-allow-origin", options.http_allow_origins,
       "An origin (https://app.example.org) whose pages may send requests from a browser and read "
       "the answers, * for any; give the flag again for more. Without it pages may only GET");
+  add("--http-host", options.http_hosts,
+      "A name by which callers reach HTTP and metrics, besides addresses, localhost and those of "
+      "--host and --http-allow-origin; several separated by commas; * for any. Other names are "
+      "refused, except over TLS or, with API keys, from programs: the owner of a web page can "
+      "point its name here (DNS rebinding)")
+      ->delimiter(',');
   add("--playground", options.playground,
       "on: the port of HTTP answers a browser that opens it with pages that try models, compare "
       "attentions and show the metrics, with the rights of whoever opened them; off: it does not")
@@ -205,8 +224,12 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   app.add_flag(
          "--exit-on-load-error", options.exit_on_load_error,
          "Exit with 1 when a model that is loaded at the start cannot be; without it the server "
-         "answers for the others, and health reads NOT_SERVING until each has loaded")
+         "answers for the others (--strict-readiness)")
       ->envname(EnvironmentVariable("--exit-on-load-error"));
+  add("--strict-readiness", options.strict_readiness,
+      "true: not ready until every model of the start has loaded; false: until each has been "
+      "tried, so that a broken one does not keep the others from being used")
+      ->check(CLI::IsMember({"true", "false"}));
   add("--repository-poll-secs", options.repository_poll_secs,
       "With poll: seconds between two looks")
       ->check(CLI::Range(1, 86'400));
@@ -285,6 +308,91 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   AddTraceFlags(app, options);
 }
 
+constexpr std::string_view kPrefix = "FOVEA_";
+
+// Variables with the prefix that belong to no server flag: those of the kernels, and those of the
+// clients, from whose shell a server may be started.
+constexpr const char* kOthersVariables[] = {
+    "FOVEA_API_KEY",        "FOVEA_BUILD",      "FOVEA_CACHE",        "FOVEA_CHOICES",
+    "FOVEA_CHOOSE",         "FOVEA_CUDA_TYPES", "FOVEA_FORCE_KERNEL", "FOVEA_KERNELS_LIBRARY",
+    "FOVEA_MODELS_LIBRARY", "FOVEA_SERVER",     "FOVEA_TLS_CA"};
+
+// Kubernetes sets such variables in every container for a service called fovea.
+bool IsOfKubernetes(std::string_view name, std::string_view value) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return value.starts_with("tcp://") || value.starts_with("udp://") || has("_SERVICE_HOST") ||
+         has("_SERVICE_PORT") || has("_TCP_") || has("_UDP_");
+}
+
+// A line for each flag's variable that is set but empty. CLI11 would ignore it, so that a forgotten
+// file name would silently mean "no file".
+std::vector<std::string> EmptyVariables(const CLI::App& app) {
+  std::vector<std::string> found;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_envname();
+    const char* value = name.starts_with(kPrefix) ? std::getenv(name.c_str()) : nullptr;
+    if (value == nullptr || *value != '\0') continue;
+    found.push_back(name + " is set and empty: unset it where there is none");
+  }
+  return found;
+}
+
+std::vector<std::string> UnknownVariables(const CLI::App& app) {
+  std::set<std::string, std::less<>> known(std::begin(kOthersVariables),
+                                           std::end(kOthersVariables));
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_envname().starts_with(kPrefix)) flags.push_back(option->get_envname());
+  }
+  known.insert(flags.begin(), flags.end());
+  std::vector<std::string> found;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const size_t sign = text.find('=');
+    const std::string_view name = text.substr(0, sign);
+    const std::string_view value = sign < text.size() ? text.substr(sign + 1) : "";
+    if (!name.starts_with(kPrefix) || known.contains(name)) continue;
+    if (IsOfKubernetes(name, value)) continue;
+    found.push_back(absl::StrCat("the environment variable ", std::string(name),
+                                 " does not belong to any flag; fovea-server --help lists them",
+                                 DidYouMean(name, flags)));
+  }
+  return found;
+}
+
+// The flag that `sentence` names first; none if it names no flag.
+const CLI::Option* FlagIn(const CLI::App& app, std::string_view sentence) {
+  const auto in_name = [](char c) { return absl::ascii_isalnum(c) || c == '-'; };
+  const CLI::Option* first = nullptr;
+  size_t least = std::string_view::npos;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const size_t at = sentence.find(name);
+    if (at >= least || name.empty()) continue;
+    const size_t end = at + name.size();
+    if (end < sentence.size() && in_name(sentence[end])) continue;  // a longer one
+    least = at;
+    first = option;
+  }
+  return first;
+}
+
+// Prefix for `mistake` with the source of the first flag that it names: "FILE, line 3: " or
+// "FOVEA_GRPC_PORT: "; empty for the command line.
+std::string OriginOf(const std::string& mistake, const CLI::App& app, const ConfigFile& file,
+                     std::span<const char* const> arguments) {
+  const CLI::Option* flag = FlagIn(app, mistake);
+  if (flag == nullptr) return "";
+  for (const std::string_view argument : arguments) {
+    if (argument.substr(0, argument.find('=')) == flag->get_name()) return "";
+  }
+  const char* variable = std::getenv(flag->get_envname().c_str());
+  if (variable != nullptr && *variable != '\0') return flag->get_envname() + ": ";
+  const int line = file.LineOf(flag->get_single_name());
+  if (line == 0) return "";
+  return absl::StrCat(app.get_config_ptr()->as<std::string>(), ", line ", line, ": ");
+}
+
 // Flags that do not go together; each of them is a line.
 std::vector<std::string> Contradictions(const ServerOptions& options) {
   std::vector<std::string> found;
@@ -322,23 +430,41 @@ RequestMemoryParts ShareOut(const ServerOptions& options) {
 }
 
 ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
+  const std::span<const char* const> arguments(argv, static_cast<size_t>(argc));
   ParsedCommandLine parsed;
   CLI::App app;
   AddFlags(app, parsed);
+  const auto file = std::make_shared<ConfigFile>(app);
+  app.config_formatter(file);
+  app.failure_message([&](const CLI::App*, const CLI::Error& error) {
+    const std::string told = RefusalMessage(&app, error);
+    const bool of_file = dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
+    return absl::StrCat(of_file ? app.get_config_ptr()->as<std::string>() + ", "
+                                : OriginOf(error.what(), app, *file, arguments),
+                        told);
+  });
+  const auto refuse = [&parsed](const std::vector<std::string>& mistakes) {
+    for (const std::string& mistake : mistakes) {
+      std::cerr << mistake << '\n';
+      parsed.exit_code = 2;
+    }
+  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool of_file = dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
-    if (of_file) std::cerr << app.get_config_ptr()->as<std::string>() << ", ";
     const int code = app.exit(error);
     parsed.exit_code = code == 0 ? 0 : 2;
+    if (code != 0) refuse(EmptyVariables(app));  // which may be why
     parsed.check = parsed.pre_stop = false;
     return parsed;
   }
-  for (const std::string& contradiction : Contradictions(parsed.options)) {
-    std::cerr << contradiction << '\n';
-    parsed.exit_code = 2;
+  parsed.unknown_variables = UnknownVariables(app);
+  refuse(EmptyVariables(app));
+  std::vector<std::string> contradictions = Contradictions(parsed.options);
+  for (std::string& mistake : contradictions) {
+    mistake.insert(0, OriginOf(mistake, app, *file, arguments));
   }
+  refuse(contradictions);
   parsed.serve = parsed.exit_code == 0 && !parsed.check && !parsed.pre_stop;
   parsed.effective = app.config_to_str();
   return parsed;

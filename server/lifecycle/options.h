@@ -19,6 +19,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int http_port = 8000;                         // 0: any free one; -1: no HTTP
   std::vector<std::string> http_allow_origins;  // of pages that may ask; "*": any
+  std::vector<std::string> http_hosts;          // by which HTTP may be asked; "*": any
   std::string playground = "on";                // on | off: pages at HTTP's "/"
   int grpc_port = 8001;                         // 0: any free one
   int metrics_port = 8002;                      // 0: any free one; -1: no metrics
@@ -31,9 +32,11 @@ struct ServerOptions {
   std::string model_control_mode = "none";      // none | explicit | poll
   std::vector<std::string> load_models;         // with "explicit"
   bool exit_on_load_error = false;              // of a model that is loaded at the start
-  int repository_poll_secs = 15;                // with "poll"
-  int repository_settle_secs = 5;               // with "poll"
-  int canary_interval_secs = 60;  // 0: canaries are asked before a version serves only
+  // "true": not ready until each of the start's models has loaded; "false": once each was tried.
+  std::string strict_readiness = "true";
+  int repository_poll_secs = 15;   // with "poll"
+  int repository_settle_secs = 5;  // with "poll"
+  int canary_interval_secs = 60;   // 0: canaries are asked before a version serves only
   // After SIGTERM: how long the server goes on accepting while it already reads NOT_SERVING, and
   // then how long accepted requests may take to finish.
   int drain_delay_ms = 0;
@@ -104,11 +107,15 @@ struct ParsedCommandLine {
   int exit_code = 0;
   ServerOptions options;
   std::string effective;  // `options` as a file for --config, every one of them
+  // A sentence of each variable of the environment that begins with FOVEA_ and does not belong to
+  // any flag.
+  std::vector<std::string> unknown_variables;
 };
 
 // Every flag has an environment variable too: FOVEA_ and its name in upper case with underscores;
 // and a key in the file of --config. The flag goes before the variable, the variable before the
-// file, and the file before the default.
+// file, and the file before the default. A variable that is set and empty is a mistake. A mistake
+// in a variable is told with its name, one in the file with the file and the line.
 ParsedCommandLine ParseCommandLine(int argc, const char* const* argv);
 
 // Calls `visit` with the description of every flag, for what is written from it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -13,14 +14,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "kernels/barrier_waits.h"
 #include "server/api/server_api.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
 #include "server/core/version.h"
 #include "server/executor/gpus.h"
+#include "server/executor/torch_status.h"
 #include "server/imaging/imaging_pool.h"
 #include "server/lifecycle/available_cpus.h"
 #include "server/lifecycle/available_memory.h"
@@ -67,6 +71,7 @@ constexpr Nanos kLostGpuExit =
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;
+constexpr Nanos kBetweenForecasts = 5 * kSecond;  // of the log, while models load at the start
 
 // Weights that may load at a time: they are in memory twice then, and half of it is left to others.
 int64_t LoadBytes() {
@@ -103,6 +108,12 @@ ModelControl ControlMode(const std::string& text) {
 int CannotStart(const absl::Status& why) {
   Log(LogLevel::kError, absl::StrCat("cannot start: ", why.message()));
   return 1;
+}
+
+// Ends the process whatever hangs, the log's reader included.
+[[noreturn]] void EndNow(int exit_code) {
+  FlushLog(std::chrono::milliseconds(limits::kHastyLogFlushMs));
+  std::_Exit(exit_code);
 }
 
 std::vector<GpuAllocator> AllocatorsOf(const Gpus& gpus) {
@@ -231,6 +242,13 @@ class Server {
         options_.imaging_threads > 0 ? options_.imaging_threads : cpus.threads();
     Log(LogLevel::kInfo, absl::StrCat("may use ", cpus.Text(), ": ", device_threads,
                                       " for models, ", imaging_threads, " for images"));
+    FOVEA_RETURN_IF_ERROR(StartThreads([&] {
+      barrier_waits_.emplace(device_threads, [](bool sleep, double others) {
+        Log(LogLevel::kInfo,
+            absl::StrFormat("other programs use %.1f cores: threads %s at barriers", others,
+                            sleep ? "sleep" : "spin"));
+      });
+    }));
     FOVEA_ASSIGN_OR_RETURN(credentials_, Credentials::Create(options_, metrics_, clock_));
     FOVEA_ASSIGN_OR_RETURN(tracing_, Tracing::Create(options_, metrics_, clock_));
     answers_.emplace(metrics_, access_log_, *tracing_->tracer());
@@ -288,16 +306,21 @@ class Server {
                          repository_log_, clock_));
     if (options_.enable_experiments) {
       FOVEA_ASSIGN_OR_RETURN(experiments_,
-                             Experiments::Create(options_, environment, *repository_, metrics_));
+                             Experiments::Create(options_, environment, *repository_, metrics_,
+                                                 memory.requests * limits::kMiB));
     }
     ModelCatalog& catalog = experiments_ != nullptr ? experiments_->catalog()
                                                     : static_cast<ModelCatalog&>(*repository_);
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
+    metrics_.WatchServer([this] {
+      return ServerState{.ready = api_->serving(), .models = repository_->ModelsByState()};
+    });
     ServerApiOptions api{.server_version = kVersion,
                          .request_bytes = memory.requests * limits::kMiB,
                          .tracer = tracing_->tracer(),
-                         .log_format = options_.log_format};
+                         .log_format = options_.log_format,
+                         .why_not_ready = [this] { return WhyNotServing(); }};
     if (options_.allow_client_shm) {
       api.shared_memory = std::make_shared<SharedMemoryRegions>(OpenPosixSharedMemory, shared);
     }
@@ -311,6 +334,9 @@ class Server {
     for (const std::string& origin : options_.http_allow_origins) {
       FOVEA_RETURN_IF_ERROR(CheckOrigin(origin));
     }
+    for (const std::string& host : options_.http_hosts) {
+      FOVEA_RETURN_IF_ERROR(CheckHttpHost(host));
+    }
     if (options_.http_port >= 0) {
       http_context_ = std::make_unique<HttpContext>(
           HttpContext{*api_, max_message_bytes, limits::kMaxAnswerBytes, HttpGroups(options_),
@@ -321,9 +347,11 @@ class Server {
       http.max_connections = static_cast<int>(options_.http_max_connections);
       http.max_body_bytes = max_message_bytes;
       http.check = MakeHttpCheck(*http_context_);
-      FOVEA_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, api_->memory(), clock_,
-                                                       GuardOrigins(options_.http_allow_origins,
-                                                                    MakeHttpApi(*http_context_))));
+      FOVEA_ASSIGN_OR_RETURN(
+          http_, HttpServer::Create(http, api_->memory(), clock_,
+                                    GuardHosts(HttpHosts(), !options_.api_keys_file.empty(),
+                                               GuardOrigins(options_.http_allow_origins,
+                                                            MakeHttpApi(*http_context_)))));
     }
     if (options_.metrics_port >= 0) {
       HttpServerOptions scrapes =
@@ -334,8 +362,10 @@ class Server {
       scrapes.max_connections = limits::kMaxMetricsConnections;
       scrapes.max_body_bytes = limits::kMaxMetricsBodyBytes;
       FOVEA_ASSIGN_OR_RETURN(
-          metrics_port_, HttpServer::Create(scrapes, metrics_memory_, clock_,
-                                            MakeMetricsPage([this] { return metrics_.Text(); })));
+          metrics_port_,
+          HttpServer::Create(scrapes, metrics_memory_, clock_,
+                             GuardHosts(HttpHosts(), /*keys=*/false,
+                                        MakeMetricsPage([this] { return metrics_.Text(); }))));
     }
     Log(LogLevel::kInfo, absl::StrCat("requests may hold ", options_.request_memory_mb,
                                       " MiB: ", memory.messages, " of gRPC's messages, ",
@@ -346,6 +376,17 @@ class Server {
     return absl::OkStatus();
   }
 
+  // Names by which callers may reach HTTP. The host of an allowed origin may be the server's own;
+  // an origin of "*" adds no name.
+  std::vector<std::string> HttpHosts() const {
+    std::vector<std::string> hosts = options_.http_hosts;
+    hosts.push_back(options_.host);
+    for (const std::string& origin : options_.http_allow_origins) {
+      if (origin != "*") hosts.push_back(origin);
+    }
+    return hosts;
+  }
+
   // On a thread of its own: the disk may take its time.
   void LoadModels() {
     if (const absl::Status started = repository_->Start(); !started.ok()) {
@@ -353,22 +394,28 @@ class Server {
       stop_.Add(1);
       return;
     }
-    repository_->WaitUntilTried();
+    while (!repository_->WaitUntilTried(clock_.Now() + kBetweenForecasts)) {
+      const std::string loading = absl::StrCat("loading: ", HowManyLoaded(repository_->startup()));
+      Log(LogLevel::kInfo, loading);
+      NotifyServiceManager("STATUS=" + loading);
+    }
     if (phase_.now() != Phase::kStarting) return;  // asked to stop meanwhile
     const ModelRepository::Startup tried = repository_->startup();
+    if (tried.models > 0) api_->health().NeedModel();
     if (!tried.missing.empty()) {
       const std::string why = WhyNotReady(tried);
-      Announce(absl::StrCat("not ready: ", why),
-               {{"event", "not_ready"},
+      const bool strict = options_.strict_readiness == "true";
+      Announce(absl::StrCat(strict ? "not ready: " : "ready without some models: ", why),
+               {{"event", strict ? "not_ready" : "models_missing"},
                 {"models", int64_t{tried.models}},
                 {"missing", static_cast<int64_t>(tried.missing.size())}});
-      NotifyServiceManager(absl::StrCat("STATUS=not ready: ", why));
+      if (strict) NotifyServiceManager(absl::StrCat("STATUS=not ready: ", why));
       if (options_.exit_on_load_error) {
         Log(LogLevel::kError, absl::StrCat("ending (--exit-on-load-error): ", why));
         stop_.Add(1);
         return;
       }
-      repository_->WaitUntilComplete();
+      if (strict) repository_->WaitUntilComplete();
     }
     if (!phase_.Advance(Phase::kServing)) return;
     // Some may have been unloaded, or added, while the others were waited for.
@@ -381,13 +428,31 @@ class Server {
   // "18 of 19 models have loaded; cats: labels.txt:3: empty".
   static std::string WhyNotReady(const ModelRepository::Startup& startup) {
     const int missing = static_cast<int>(startup.missing.size());
-    std::string why =
-        absl::StrCat(startup.models - missing, " of ", startup.models, " models have loaded");
+    std::string why = HowManyLoaded(startup);
     for (int i = 0; i < std::min(missing, kReasonsTold); ++i) {
       absl::StrAppend(&why, "; ", startup.missing[i].name, ": ", startup.missing[i].reason);
     }
     if (missing > kReasonsTold) absl::StrAppend(&why, "; and ", missing - kReasonsTold, " more");
     return why;
+  }
+
+  NotReady WhyNotServing() const {
+    const Phase phase = phase_.now();
+    if (phase == Phase::kServing) return {.reason = "no model serves"};
+    if (phase != Phase::kStarting) return {.reason = "the server is stopping"};
+    ModelRepository::Startup startup = repository_->startup();
+    NotReady why{.reason = HowManyLoaded(startup), .models = std::move(startup.missing)};
+    if (why.models.size() > kReasonsTold) why.models.resize(kReasonsTold);
+    return why;
+  }
+
+  // "18 of 19 models have loaded", and while others load ", about 3 s are left".
+  static std::string HowManyLoaded(const ModelRepository::Startup& startup) {
+    std::string told = absl::StrCat(startup.models - static_cast<int>(startup.missing.size()),
+                                    " of ", startup.models, " models have loaded");
+    if (startup.left)
+      absl::StrAppend(&told, ", about ", *startup.left / kSecond + 1, " s are left");
+    return told;
   }
 
   void OnPhase(Phase phase) {
@@ -469,6 +534,7 @@ class Server {
   std::unique_ptr<Tracing> tracing_;
   std::optional<AnswerObserver> answers_;
   RepositoryLog repository_log_{metrics_};
+  std::optional<kernels::AdaptiveBarrierWaits> barrier_waits_;
   Turn warm_up_turn_;
   std::unique_ptr<Scheduler> scheduler_, gpu_scheduler_;  // the second null: there are no GPUs
   std::unique_ptr<ImagingPool> imaging_;
@@ -488,6 +554,7 @@ class Server {
 }  // namespace
 
 int RunServer(const ServerOptions& options) {
+  SilenceTorchWarnings();
   Clock& clock = SteadyClock();
   StopRequest stop(clock);
   Mutex mutex;
@@ -498,7 +565,7 @@ int RunServer(const ServerOptions& options) {
   const auto on_stop = [&](int count) {
     if (count > 1) {
       Log(LogLevel::kWarning, "asked to stop again: ending at once");
-      std::_Exit(1);
+      EndNow(1);
     }
     MutexLock lock(mutex);
     // Where the server is not yet built, because its disk hangs, there is nothing to drain.
@@ -516,7 +583,7 @@ int RunServer(const ServerOptions& options) {
     if (serving != nullptr) serving->Leave();
   };
   const absl::Status started = StartThreads([&] {
-    deadline.emplace(clock, [](int code) { std::_Exit(code); });
+    deadline.emplace(clock, EndNow);
     signals.emplace(SignalThread::Handlers{on_stop, on_hangup, on_leave});
   });
   if (!started.ok()) return CannotStart(started);

@@ -23,9 +23,9 @@ void NotifyServiceManager(const std::string& state) {
   if (name[0] == '@') address.sun_path[0] = '\0';  // a name that is no file's
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) return;
-  // Where it does not get there the service manager says so, when its time is up.
+  // Does not block: if the message is lost, the service manager's own timeout reports it.
   [[maybe_unused]] const ssize_t sent =
-      sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,
+      sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
              reinterpret_cast<const sockaddr*>(&address),
              static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
 }

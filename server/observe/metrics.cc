@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/observe/logging.h"
 #include "server/observe/process_collector.h"
 #include "server/observe/single_metric.h"
 #include "server/observe/triton_metrics.h"
@@ -55,6 +56,18 @@ prometheus::MetricFamily AllocatorFamily(std::span<const GpuAllocator> gpus) {
     }
   }
   return family;
+}
+
+void AppendServerState(const ServerState& state, std::vector<prometheus::MetricFamily>& families) {
+  using prometheus::MetricType;
+  families.push_back(SingleSeries("fovea_server_ready", "1 where health reads ready, 0 elsewhere",
+                                  MetricType::Gauge, state.ready));
+  prometheus::MetricFamily models{
+      "fovea_models", "Models of the repository by state", MetricType::Gauge, {}};
+  for (const auto& [name, count] : state.models) {
+    AddSeries(models, {{"state", std::string(name)}}, count);
+  }
+  families.push_back(std::move(models));
 }
 
 }  // namespace
@@ -149,6 +162,11 @@ absl::StatusOr<std::vector<ModelStatistics>> Metrics::Statistics(std::string_vie
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = registry_->Collect();
   Append(families, process_->Collect());
+  families.push_back(
+      SingleSeries("fovea_log_dropped_lines_total",
+                   "Lines of the log that were dropped because its reader was too slow",
+                   prometheus::MetricType::Counter, static_cast<double>(DroppedLogLines())));
+  if (server_state_) AppendServerState(server_state_(), families);
   const std::vector<GpuSample> gpus = gpus_ != nullptr ? gpus_->Read() : std::vector<GpuSample>{};
   Append(families, GpuFamilies(gpus));
   if (gpu_allocators_) families.push_back(AllocatorFamily(gpu_allocators_()));

@@ -25,6 +25,12 @@ struct GpuAllocator {
   std::vector<std::pair<std::string, int64_t>> kinds;
 };
 
+// What a scrape is told of the server as a whole.
+struct ServerState {
+  bool ready = false;                      // as health says it
+  std::map<std::string_view, int> models;  // by state, "ready"
+};
+
 struct MetricsOptions {
   bool triton = false;  // Triton's names (nv_*) besides our own
   std::string nvml = "libnvidia-ml.so.1";
@@ -68,6 +74,9 @@ class Metrics final : public StatisticsSource {
     gpu_allocators_ = std::move(read);
   }
 
+  // What each scrape asks for the server's state. Once, before the first scrape.
+  void WatchServer(std::function<ServerState()> read) { server_state_ = std::move(read); }
+
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
                                                           std::string_view version) const override;
 
@@ -90,6 +99,7 @@ class Metrics final : public StatisticsSource {
   const std::shared_ptr<prometheus::Collectable> process_;
   const std::unique_ptr<GpuSampler> gpus_;                     // null: there are none
   std::function<std::vector<GpuAllocator>()> gpu_allocators_;  // null: there are none
+  std::function<ServerState()> server_state_;                  // null: nobody says
   const std::unique_ptr<HostSampler> host_;                    // null: without Triton's names
   OwnedSeries other_;
   RequestCounters unmatched_;

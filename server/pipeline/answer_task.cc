@@ -42,6 +42,7 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   response.id = request.id;
   response.attention = model.attention;
   response.untrained = model.untrained;
+  response.non_finite_input = request.non_finite_input;
   response.receipt.batch_size = result.batch_size;
   response.receipt.batch_threads = result.batch_threads;
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;

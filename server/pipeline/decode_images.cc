@@ -26,6 +26,13 @@ ImageKind KindOf(const ImageInfo& info) {
       return ImageKind::kPng;
     case ImageFormat::kWebp:
       return ImageKind::kWebp;
+    case ImageFormat::kGif:
+    case ImageFormat::kBmp:
+      return ImageKind::kGifOrBmp;
+    case ImageFormat::kTiff:
+      return ImageKind::kTiff;
+    case ImageFormat::kAvif:
+      return ImageKind::kAvif;
   }
   return ImageKind::kUnknown;
 }

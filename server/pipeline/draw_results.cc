@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/run_lengths.h"
 #include "base/status.h"
+#include "server/imaging/codec_status.h"
 #include "server/imaging/drawing/overlay.h"
 #include "server/imaging/encode_png.h"
 
@@ -138,7 +139,12 @@ absl::StatusOr<std::string> DrawResults(InferenceRequest& request, const Results
                                            DrawingBytes(info.width, info.height, plan.entries)) +
                                   plan.bytes_per_pixel * info.pixels();
                          }));
-  FOVEA_ASSIGN_OR_RETURN(std::string png, EncodePng(plan.draw(picture.pixels)));
+  RgbImage drawn;
+  FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
+    drawn = plan.draw(picture.pixels);
+    return {};
+  }));
+  FOVEA_ASSIGN_OR_RETURN(std::string png, EncodePng(drawn));
   FOVEA_RETURN_IF_ERROR(request.TakeMemory(static_cast<int64_t>(png.size())));
   return png;
 }

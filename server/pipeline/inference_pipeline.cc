@@ -25,17 +25,31 @@ std::optional<size_t> ForeseenSize(const ImagesToDecode& images, const Preproces
   return PlanResize(first->height, first->width, spec).size;
 }
 
-// Of the largest of the callers' images, or, where none is to be decoded, of the model's.
-PictureBounds BoundsOf(const std::optional<ImagesToDecode>& images, const ImageSize& input,
-                       int64_t max_pixels) {
+void Include(int64_t height, int64_t width, PictureBounds* most) {
+  most->pixels = std::max(most->pixels, height * width);
+  most->side = std::max({most->side, height, width});
+}
+
+// Bounds of the largest of the caller's images or, if none is to be decoded, of the model's input.
+// Leaves out images whose first bytes do not tell their size, or tell one that is too large: they
+// are counted once they are decoded, or refused for their own fault.
+PictureBounds ForeseenBounds(const std::optional<ImagesToDecode>& images, const ImageSize& input,
+                             int64_t max_pixels) {
   if (!images) return {input.height * input.width, std::max(input.height, input.width)};
   PictureBounds most{1, 1};
   for (const std::optional<ImageSize>& size : images->sizes) {
-    // What its first bytes do not tell is at most what decoding takes.
-    most.pixels =
-        std::max(most.pixels, size ? std::min(size->height * size->width, max_pixels) : max_pixels);
-    most.side =
-        std::max(most.side, size ? std::max(size->height, size->width) : limits::kMaxImageSide);
+    if (size && size->height * size->width <= max_pixels &&
+        std::max(size->height, size->width) <= limits::kMaxImageSide) {
+      Include(size->height, size->width, &most);
+    }
+  }
+  return most;
+}
+
+PictureBounds BoundsOf(const DecodedPixels& pixels) {
+  PictureBounds most{1, 1};
+  for (const ResizedImage& image : pixels.images) {
+    Include(image.transform.source_height, image.transform.source_width, &most);
   }
   return most;
 }
@@ -53,6 +67,7 @@ struct Admitted {
   int priority = 0;                      // as the queue's: 0 is first
   std::optional<ImagesToDecode> images;  // where the input is to be decoded or resized
   std::optional<Reservation> place;
+  int64_t memory = 0;  // taken for the pixels and the answer
 
   void Fail(absl::Status status) {
     model.CountImaging(*request, status);
@@ -67,9 +82,22 @@ absl::Status Check(Admitted& admitted) {
   return admitted.model.postprocessor().Check(request.options);
 }
 
+// Takes memory for the model's input and for an answer on pictures of at most `bounds`, beyond what
+// the request has taken for them already.
+absl::Status TakeMemory(const PictureBounds& bounds, bool decoded, Admitted& admitted) {
+  InferenceRequest& request = *admitted.request;
+  const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(request.options, bounds);
+  const int64_t bytes =
+      admitted.input.images * MemoryPerImage(*admitted.model.view(), decoded, result_bytes);
+  if (bytes <= admitted.memory) return absl::OkStatus();
+  FOVEA_RETURN_IF_ERROR(request.TakeMemory(bytes - admitted.memory));
+  admitted.memory = bytes;
+  return absl::OkStatus();
+}
+
 // Everything else that can be refused at once; afterwards the request has its place in the queue.
 absl::Status Admit(Admitted& admitted) {
-  const InferenceRequest& request = *admitted.request;
+  InferenceRequest& request = *admitted.request;
   const ModelView& model = *admitted.model.view();
   admitted.priority = model.LevelOf(request.priority) - 1;
   std::optional<size_t> size = admitted.input.size;
@@ -88,15 +116,26 @@ absl::Status Admit(Admitted& admitted) {
   if (size) FOVEA_RETURN_IF_ERROR(CheckDeviceBytes(model, *size));  // or once it is decoded
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
-  const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(
-      request.options,
-      BoundsOf(admitted.images, model.sizes[admitted.size.shape_key], model.max_image_pixels));
-  FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
-      admitted.input.images * MemoryPerImage(model, admitted.images.has_value(), result_bytes)));
-  if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
-    FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
+  FOVEA_RETURN_IF_ERROR(TakeMemory(
+      ForeseenBounds(admitted.images, model.sizes[admitted.size.shape_key], model.max_image_pixels),
+      admitted.images.has_value(), admitted));
+  if (admitted.input.kind == InputKind::kPixelValues) {
+    request.non_finite_input = !IsFinite(admitted.input.tensor->data);
+    if (request.non_finite_input && !model.allow_non_finite) {
+      return InvalidArgument("request.non_finite",
+                             "pixel_values holds a number that is NaN or infinite, which the "
+                             "model's allow_non_finite does not let in");
+    }
   }
   return absl::OkStatus();
+}
+
+// Checks what needs the sizes of all images, which are known once the files have been decoded and
+// turned upright.
+absl::Status AdmitDecoded(const DecodedPixels& pixels, Admitted& admitted) {
+  admitted.size.shape_key = pixels.images.front().size;
+  FOVEA_RETURN_IF_ERROR(CheckDeviceBytes(*admitted.model.view(), admitted.size.shape_key));
+  return TakeMemory(BoundsOf(pixels), /*decoded=*/true, admitted);
 }
 
 void PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
@@ -145,10 +184,7 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
                    admitted->Fail(images.pixels.status());
                    return;
                  }
-                 // Now it is known: the file is whole, and upright.
-                 admitted->size.shape_key = images.pixels->images.front().size;
-                 const absl::Status fits =
-                     CheckDeviceBytes(*admitted->model.view(), admitted->size.shape_key);
+                 const absl::Status fits = AdmitDecoded(*images.pixels, *admitted);
                  if (!fits.ok()) {
                    admitted->Fail(fits);
                    return;

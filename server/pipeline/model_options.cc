@@ -29,6 +29,7 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            ? Interpolation::kBilinear
                            : Interpolation::kBicubic;
   spec.crop_fraction = preprocessing.crop_fraction;
+  spec.floor_crop_offset = preprocessing.crop_offset == models::CropOffset::kFloor;
   spec.fast_decode = preprocessing.fast_decode;
   return spec;
 }
@@ -45,6 +46,8 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
           .arrangement = arrangement,
           .max_device_bytes = environment.max_device_bytes,
           .warm_up_turn = environment.warm_up_turn,
+          .loads_together = model.loads_together,
+          .on_progress = model.on_progress,
           .cancellation = model.cancellation,
           .give_up_at = environment.give_up_at,
           .on_device_lost = environment.on_gpu_lost};

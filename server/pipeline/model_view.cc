@@ -93,6 +93,7 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
   view.mask_pasting = spec.description.detection.conventions == models::Conventions::kMmdetection
                           ? MaskPasting::kMmdetection
                           : MaskPasting::kTorchvision;
+  view.sigmoid = spec.description.classifier_activation == models::ClassifierActivation::kSigmoid;
   view.pixel_bytes = info.pixel_input == models::PixelInput::kBytes;
   view.allow_non_finite = spec.allow_non_finite;
   view.untrained = spec.untrained;
@@ -124,6 +125,7 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
         [](std::string* out, const ImageSize& size) { out->append(ImageSizeText(size)); });
   }
   if (spec.preprocessing.fast_decode) view.properties["fovea.fast_decode"] = "true";
+  if (view.sigmoid) view.properties["fovea.classifier_activation"] = "sigmoid";
   if (view.untrained) view.properties["fovea.untrained"] = "true";
   return view;
 }

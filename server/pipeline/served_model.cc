@@ -98,13 +98,15 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
     if (batch.images == 1) alone = took;
     if (batch.images == spec.max_batch_size) full = took;
   }
+  const std::string in_a_batch = full == 0 ? ""
+                                           : absl::StrFormat(" and %.1f ms in a batch of %d",
+                                                             full * 1e-6, spec.max_batch_size);
   Log(LogLevel::kInfo,
-      absl::StrFormat(
-          "%s: ready after %.1f s; attention %s, %.1f ms alone and %.1f ms in a batch of %d "
-          "on %d threads, %.1f MiB of weights",
-          who, (environment.clock.Now() - start) * 1e-9,
-          info.attention.empty() ? "none" : info.attention, alone * 1e-6, full * 1e-6,
-          spec.max_batch_size, threads, served->executor().weight_bytes() / 1048576.0));
+      absl::StrFormat("%s: ready after %.1f s; attention %s, %.1f ms alone%s on %d threads, %.1f "
+                      "MiB of weights",
+                      who, (environment.clock.Now() - start) * 1e-9,
+                      info.attention.empty() ? "none" : info.attention, alone * 1e-6, in_a_batch,
+                      threads, served->executor().weight_bytes() / 1048576.0));
   return served;
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -38,7 +39,7 @@ class Classification final : public TaskPostprocessor {
       for (size_t image = 0; image < images; ++image) {
         std::memcpy(logits.data(), output.data.data() + image * logits.size() * sizeof(float),
                     logits.size() * sizeof(float));
-        results.push_back(TopClasses(logits, top_k, *model_->labels));
+        results.push_back(TopClasses(logits, top_k, *model_->labels, model_->sigmoid));
       }
     }
     return results;
@@ -67,15 +68,18 @@ std::vector<int> LargestIndices(std::span<const float> values, size_t count) {
   std::vector<int> order(values.size());
   std::iota(order.begin(), order.end(), 0);
   count = std::min(count, values.size());
-  std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int a, int b) {
-    return values[a] != values[b] ? values[a] > values[b] : a < b;
-  });
+  // NaN sorts last: the order has to be total.
+  const auto rank = [&](int index) {
+    return std::isnan(values[index]) ? -std::numeric_limits<float>::infinity() : values[index];
+  };
+  std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                    [&](int a, int b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
   order.resize(count);
   return order;
 }
 
 std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
-                                   std::span<const std::string> labels) {
+                                   std::span<const std::string> labels, bool sigmoid) {
   if (logits.empty()) return {};
   const float largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -86,8 +90,9 @@ std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
     score.index = index;
     if (static_cast<size_t>(index) < labels.size()) score.label = labels[index];
     score.logit = logits[index];
+    const double logit = logits[index];
     score.confidence =
-        static_cast<float>(std::exp(static_cast<double>(logits[index]) - largest) / sum);
+        static_cast<float>(sigmoid ? 1 / (1 + std::exp(-logit)) : std::exp(logit - largest) / sum);
   }
   return classes;
 }

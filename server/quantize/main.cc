@@ -4,11 +4,14 @@
 #include <iostream>
 #include <string>
 
+#include "base/command_line.h"
+#include "base/lost_output.h"
 #include "server/core/version.h"
 #include "server/observe/logging.h"
 #include "server/quantize/quantize.h"
 
 int main(int argc, char** argv) {
+  fovea::FailWhereOutputIsLost("fovea-quantize");
   constexpr int kOk = 0, kFailed = 1, kUsage = 2;
   fovea::QuantizeOptions options;
   bool json = false;
@@ -37,17 +40,21 @@ int main(int argc, char** argv) {
       "  fovea quantize models/cats --calibrate pictures\n"
       "  fovea quantize models/cats --calibrate pictures --dataset val --out models/cats_small\n"
       "Exit codes: 0 written, 1 not, 2 usage.\n");
+  app.failure_message(fovea::RefusalMessage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   }
-  fovea::SetUpLogging("error", "text");
-  const auto report = fovea::Quantize(options);
-  if (!report.ok()) {
-    std::cerr << "fovea-quantize: " << std::string(report.status().message()) << "\n";
+  const auto fail = [](const absl::Status& status) {
+    std::cerr << "fovea-quantize: " << std::string(status.message()) << "\n";
     return kFailed;
+  };
+  if (const absl::Status logging = fovea::SetUpLogging("error", "text"); !logging.ok()) {
+    return fail(logging);
   }
+  const auto report = fovea::Quantize(options);
+  if (!report.ok()) return fail(report.status());
   std::cout << (json ? fovea::ReportJson(*report) : fovea::ReportText(*report));
   return kOk;
 }

@@ -32,11 +32,10 @@ std::vector<PictureFile> Spread(std::vector<PictureFile> pictures, int64_t most)
 
 absl::StatusOr<std::vector<PictureFile>> PicturesBelow(const std::filesystem::path& folder,
                                                        int64_t most) {
-  FOVEA_ASSIGN_OR_RETURN(std::vector<std::filesystem::path> files,
-                         FilesBelow(folder, IsPictureName));
+  FOVEA_ASSIGN_OR_RETURN(std::vector<std::filesystem::path> files, FilesBelow(folder, IsPicture));
   if (files.empty()) {
     return absl::NotFoundError(
-        absl::StrCat(folder.string(), " holds no JPEG, PNG or WebP, nor do its folders"));
+        absl::StrCat(folder.string(), " holds no picture, nor do its folders"));
   }
   std::vector<PictureFile> pictures;
   for (std::filesystem::path& file : files) pictures.push_back({.path = std::move(file)});

@@ -21,8 +21,9 @@ struct PictureFile {
   int64_t label = -1;  // of its class; -1: not known
 };
 
-// Every JPEG, PNG and WebP in `folder` and below it, in the order of their names; `most` of them,
-// spread evenly, where there are more. NOT_FOUND: no such folder, or no picture in it.
+// Every picture (base/picture_folders.h) in `folder` and below it, in the order of their names;
+// `most` of them, spread evenly, where there are more. NOT_FOUND: no such folder, or no picture in
+// it.
 absl::StatusOr<std::vector<PictureFile>> PicturesBelow(const std::filesystem::path& folder,
                                                        int64_t most);
 

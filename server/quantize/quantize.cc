@@ -164,8 +164,9 @@ absl::StatusOr<QuantizeReport> QuantizeOrThrow(const QuantizeOptions& options) {
   const auto quantized = Served(DescribeModelFolder(report.out), models::Precision::kInt8);
   report.weight_bytes_fp32 = fp32->weight_bytes();
   report.weight_bytes = quantized->weight_bytes();
-  FOVEA_ASSIGN_OR_RETURN(report.agreement,
-                         CompareClasses(*fp32, *quantized, reader, pictures.measured));
+  FOVEA_ASSIGN_OR_RETURN(
+      report.agreement, CompareClasses(*fp32, *quantized, description.classifier_activation, reader,
+                                       pictures.measured));
   report.at_batch_1 = MeasureSpeeds(*fp32, *quantized, 1);
   report.at_batch_8 = MeasureSpeeds(*fp32, *quantized, 8);
   std::move(remove).Cancel();

@@ -27,6 +27,7 @@ void LoadQueue::Add(std::string model, Job job) {
   {
     MutexLock lock(mutex_);
     if (!stopping_) {
+      together_ = waiting_.empty() && busy_.empty() ? 1 : together_ + 1;
       waiting_.push_back({std::move(model), std::move(job)});
       changed_.NotifyAll();
       return;
@@ -52,6 +53,11 @@ bool LoadQueue::RunHere(const std::string& model, const absl::Status& instead,
   const absl::Cleanup free = [&] { Free(model); };  // a job that cannot have memory throws
   job();
   return true;
+}
+
+int LoadQueue::together() const {
+  MutexLock lock(mutex_);
+  return together_;
 }
 
 void LoadQueue::Close() {

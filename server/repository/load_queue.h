@@ -35,6 +35,9 @@ class LoadQueue {
   bool RunHere(const std::string& model, const absl::Status& instead,
                const std::function<void()>& job);
 
+  // Number of jobs that have been added since none was waiting or running.
+  int together() const;
+
   // Calls the waiting jobs with ServerStopping, and begins no more. Does not wait for those that
   // run.
   void Close();
@@ -55,8 +58,9 @@ class LoadQueue {
   // Takes the first job whose model is free.
   bool TakeNext(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
+  int together_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Entry> waiting_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> busy_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,7 +12,8 @@ namespace fovea {
 absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(
     const ModelFolderContents& model, const VersionFolderContents& version, bool sent,
     const ServableFactory& factory, CancellationPtr cancellation,
-    std::function<void(const absl::Status&)> on_lost) {
+    std::function<void(const absl::Status&)> on_lost, std::function<void(std::string)> on_progress,
+    int loads_together) {
   FOVEA_RETURN_IF_ERROR(version.status);
   VersionToLoad parsed{.name = model.spec.description.name,
                        .version = version.number,
@@ -20,7 +21,9 @@ absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(
                        .weights_file = sent ? std::nullopt : version.weights,
                        .labels = model.labels,
                        .cancellation = std::move(cancellation),
-                       .on_lost = std::move(on_lost)};
+                       .on_lost = std::move(on_lost),
+                       .on_progress = std::move(on_progress),
+                       .loads_together = loads_together};
   std::unique_ptr<RepositoryFile> file;
   if (version.weights) {
     FOVEA_ASSIGN_OR_RETURN(file, OpenWeights(*version.weights));

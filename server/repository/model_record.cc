@@ -53,6 +53,7 @@ void ModelRecord::Succeed(int64_t version, VersionLoad& load, std::shared_ptr<Se
   load.servable = std::move(servable);
   load.Advance(ModelState::kReady);
   versions_[version].reason.clear();
+  versions_[version].failed = false;
 }
 
 void ModelRecord::Fail(int64_t version, VersionLoad& load, std::string reason) {
@@ -60,12 +61,14 @@ void ModelRecord::Fail(int64_t version, VersionLoad& load, std::string reason) {
   Version& entry = versions_[version];
   std::erase_if(entry.loads, [&](const auto& other) { return other.get() == &load; });
   entry.reason = std::move(reason);
+  entry.failed = true;
 }
 
 void ModelRecord::Retire(int64_t version, std::string reason) {
   const auto found = versions_.find(version);
   if (found == versions_.end()) return;
   found->second.reason = std::move(reason);
+  found->second.failed = false;
   for (const auto& load : found->second.loads) {
     if (load->state() == ModelState::kReady) load->Advance(ModelState::kUnloading);
   }
@@ -181,6 +184,15 @@ std::string ModelRecord::WhyNotReady(int64_t version) const {
   return problem;
 }
 
+std::string_view ModelRecord::Summary() const {
+  if (ServesAny()) return "ready";
+  if (LoadingForTheFirstTime(0)) return "loading";
+  if (OutOfService(0)) return "out_of_service";
+  const bool failed = std::any_of(versions_.begin(), versions_.end(),
+                                  [](const auto& version) { return version.second.failed; });
+  return failed || !problem.empty() ? "failed" : "unloaded";
+}
+
 std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
   std::vector<IndexEntry> rows;
   for (const auto& [number, version] : versions_) {
@@ -189,6 +201,11 @@ std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
                                      .version = std::to_string(number),
                                      .state = Best(version.loads),
                                      .reason = version.reason.empty() ? problem : version.reason});
+    if (row.state == ModelState::kLoading && row.reason.empty()) {
+      for (const auto& load : version.loads) {
+        if (load->state() == ModelState::kLoading) row.reason = load->progress;
+      }
+    }
     if (OutOfService(number)) {
       row.state = ModelState::kUnavailable;
       row.reason = Ready(number)->out_of_service;

@@ -33,7 +33,8 @@ class VersionLoad {
   std::shared_ptr<Servable> servable;
   // Set before the load is ready, and not changed from then on.
   std::optional<Canary> canary;
-  bool sent = false;  // its weights came with a call
+  bool sent = false;     // its weights came with a call
+  std::string progress;  // of a load that is under way: what it does now
   // Why a ready load takes no requests, as its canary or itself says; empty: it takes them.
   std::string out_of_service;
   bool lost = false;  // it stays out of service
@@ -88,6 +89,10 @@ class ModelRecord {
   // have a reason. Empty where nothing is known, because nobody has tried or it does serve.
   std::string WhyNotReady(int64_t version) const;
 
+  // State of the model as a whole: "ready" (a version serves), "loading", "out_of_service",
+  // "failed" (it could not be read, or its last load failed) or "unloaded".
+  std::string_view Summary() const;
+
   // A row per version; one for the model where it has none and did not leave the disk.
   std::vector<IndexEntry> Rows(std::string_view name) const;
 
@@ -105,7 +110,8 @@ class ModelRecord {
  private:
   struct Version {
     std::vector<std::shared_ptr<VersionLoad>> loads;  // none of them unavailable
-    std::string reason;  // why the last load failed, or what became of it
+    std::string reason;   // why the last load failed, or what became of it
+    bool failed = false;  // the former
   };
 
   std::map<int64_t, Version> versions_;

@@ -100,6 +100,7 @@ absl::Status ModelRepository::Start() {
   {
     MutexLock lock(mutex_);
     startup_models_ = starting_ = static_cast<int>(names.size());
+    start_began_ = clock_.Now();
     missing_.insert(names.begin(), names.end());
   }
   for (const std::string& name : names) {
@@ -117,9 +118,13 @@ absl::Status ModelRepository::Start() {
   });
 }
 
-void ModelRepository::WaitUntilTried() {
+bool ModelRepository::WaitUntilTried(Nanos until) {
   MutexLock lock(mutex_);
-  while (starting_ > 0 && !stopping_) changed_.Wait(mutex_);
+  while (starting_ > 0 && !stopping_) {
+    if (until != kNever && clock_.Now() >= until) return false;
+    clock_.WaitUntil(changed_, mutex_, until);
+  }
+  return true;
 }
 
 void ModelRepository::WaitUntilComplete() {
@@ -134,9 +139,21 @@ ModelRepository::Startup ModelRepository::startup() const {
     IndexEntry& row = startup.missing.emplace_back(IndexEntry{.name = name});
     if (const auto found = models_.find(name); found != models_.end()) {
       row.reason = found->second.WhyNotReady(0);
+      if (found->second.LoadingForTheFirstTime(0)) row.state = ModelState::kLoading;
     }
   }
+  if (const int tried = startup_models_ - starting_; tried > 0 && starting_ > 0) {
+    startup.left = (clock_.Now() - start_began_) / tried * starting_;
+  }
   return startup;
+}
+
+std::map<std::string_view, int> ModelRepository::ModelsByState() const {
+  std::map<std::string_view, int> counts = {
+      {"ready", 0}, {"loading", 0}, {"out_of_service", 0}, {"failed", 0}, {"unloaded", 0}};
+  MutexLock lock(mutex_);
+  for (const auto& [name, record] : models_) ++counts.at(record.Summary());
+  return counts;
 }
 
 bool ModelRepository::Rescan() {
@@ -192,18 +209,19 @@ absl::Status ModelRepository::WhyMissing(std::string_view name, std::string_view
         "model.out_of_service",
         "model " + std::string(name) + " is out of service: " + found->second.WhyNotReady(number));
   }
+  // Triton's words, which its clients look for.
+  const std::string model = "Request for unknown model: '" + std::string(name) + "'";
   if (!version.empty() && found != models_.end() && found->second.ServesAny()) {
-    std::string message =
-        "model " + std::string(name) + " serves no version " + std::string(version);
+    std::string message = model + " serves no version " + std::string(version);
     if (number != 0 && !ParseVersion(version)) {
-      message = "model " + std::string(name) + ": the label " + std::string(version) +
-                " stands for version " + std::to_string(number) + ", which does not serve";
+      message = model + ": the label " + std::string(version) + " stands for version " +
+                std::to_string(number) + ", which does not serve";
       const std::string why = found->second.WhyNotReady(number);
       if (!why.empty()) message += ": " + why;
     }
     return NotFound("model.version_not_found", message);
   }
-  std::string message = "model " + std::string(name) + " is not loaded";
+  std::string message = model + " is not loaded";
   if (found != models_.end()) {
     const std::string why = found->second.WhyNotReady(number);
     if (!why.empty()) message += ": " + why;
@@ -228,7 +246,9 @@ void ModelRepository::OnReadinessChange(ReadinessListener listener) {
   MutexLock notify(notify_mutex_);
   const std::shared_ptr<const ServingTable> table = Table();
   for (const auto& [name, versions] : table->models()) {
-    for (const auto& [version, entry] : versions) listener(name, std::to_string(version), true);
+    for (const auto& [version, entry] : versions) {
+      listener(name, std::to_string(version), Readiness::kReady);
+    }
   }
   listeners_.push_back(std::move(listener));
 }

@@ -79,8 +79,9 @@ class ModelRepository final : public ModelCatalog {
   // repositories' folders first, and takes as long as their disk. Called once. As RepositoryFs
   // where one cannot be listed; UNAVAILABLE server.no_thread.
   absl::Status Start();
-  // Blocks until each of those models serves or has failed, or until Stop.
-  void WaitUntilTried();
+  // Blocks until each of those models serves or has failed, until Stop, or until `until`, steady
+  // time: false there.
+  bool WaitUntilTried(Nanos until = kNever);
   // Blocks until none of them is missing any more, or until Stop. A model is missing until it has
   // loaded once, or until nobody wants it any longer: it left the disk (kPoll, Rescan) or was
   // unloaded.
@@ -89,8 +90,13 @@ class ModelRepository final : public ModelCatalog {
     int models = 0;                   // that Start was to load
     int serving = 0;                  // models that serve now, whoever asked for them
     std::vector<IndexEntry> missing;  // those that are, by name, with the reason
+    // Forecast of the time until each serves or has failed, from the models so far. nullopt: none
+    // has yet, or all have.
+    std::optional<Nanos> left;
   };
   Startup startup() const;
+  // How many models are in each of ModelRecord::Summary's states, those without any among them.
+  std::map<std::string_view, int> ModelsByState() const;
 
   // Makes what serves agree with the disk as a poll does, at once and in the background. False, and
   // nothing happens, in kExplicit, where callers say what serves.
@@ -193,6 +199,7 @@ class ModelRepository final : public ModelCatalog {
   ChangeDetector detector_ ABSL_GUARDED_BY(mutex_);
   int startup_models_ ABSL_GUARDED_BY(mutex_) = 0;
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;  // models of Start that are not through
+  Nanos start_began_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<std::string, std::less<>> missing_ ABSL_GUARDED_BY(mutex_);  // of Start, see Startup
   // Models for which a call of Load, of Unload waits.
   std::set<std::string, std::less<>> load_calls_ ABSL_GUARDED_BY(mutex_);

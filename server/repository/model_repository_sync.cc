@@ -1,6 +1,7 @@
 // The half of ModelRepository that changes what serves: jobs that make it agree with the disk.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -196,11 +197,18 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
                           "no load has given back memory for loading for ten minutes");
     } else {
       built = OrOutOfMemory([&] {
-        return LoadVersion(contents, version, sent, factory_, cancellation_,
-                           [this, name, number = version.number,
-                            weak = std::weak_ptr(load)](const absl::Status& why) {
-                             if (const auto lost = weak.lock()) OnLost(name, number, *lost, why);
-                           });
+        return LoadVersion(
+            contents, version, sent, factory_, cancellation_,
+            [this, name, number = version.number,
+             weak = std::weak_ptr(load)](const absl::Status& why) {
+              if (const auto lost = weak.lock()) OnLost(name, number, *lost, why);
+            },
+            [this, weak = std::weak_ptr(load)](std::string doing) {
+              const auto loading = weak.lock();
+              MutexLock lock(mutex_);
+              if (loading != nullptr) loading->progress = std::move(doing);
+            },
+            queue_.together());
       });
     }
   }
@@ -273,12 +281,17 @@ void ModelRepository::RefreshSharers(const std::string& except) {
 void ModelRepository::Publish() {
   auto fresh = std::make_shared<ServingTable>();
   std::shared_ptr<const ServingTable> old;
+  std::set<std::pair<std::string, int64_t>> out_of_service;
   {
     MutexLock lock(mutex_);
     for (const auto& [name, record] : models_) {
       std::map<int64_t, std::shared_ptr<Servable>> ready;
       for (const auto& [version, load] : record.ReadyLoads()) {
-        if (load->out_of_service.empty()) ready[version] = load->servable;
+        if (load->out_of_service.empty()) {
+          ready[version] = load->servable;
+        } else {
+          out_of_service.emplace(name, version);
+        }
       }
       if (!ready.empty()) fresh->Add(name, std::move(ready), record.labels);
     }
@@ -291,8 +304,12 @@ void ModelRepository::Publish() {
                             for (const auto& [number, entry] : versions) {
                               const std::string version = std::to_string(number);
                               if (other.Find(name, version) != nullptr) continue;
+                              const Readiness readiness = ready ? Readiness::kReady
+                                                          : out_of_service.contains({name, number})
+                                                              ? Readiness::kOutOfService
+                                                              : Readiness::kGone;
                               for (const ReadinessListener& listener : listeners_)
-                                listener(name, version, ready);
+                                listener(name, version, readiness);
                             }
                           }
                         };

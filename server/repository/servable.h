@@ -37,6 +37,11 @@ struct VersionToLoad {
   // Called at most once, on any thread, as long as the servable is there; returns quickly. Null:
   // nobody wants to know.
   std::function<void(const absl::Status& why)> on_lost;
+  // Hears what the load does now, a short text without a path. Returns quickly. May be null.
+  std::function<void(std::string doing)> on_progress;
+  // Number of loads that were asked for together, this one included: they share the time that
+  // warm-ups may take.
+  int loads_together = 1;
 };
 
 // Thread-safe. Requests reach it through a handle (ModelRepository::Acquire); it takes work until

@@ -156,6 +156,11 @@ ModelQueue::Depth Device::depth(QueueId queue) const {
           .running = dispatcher_.running(queue)};
 }
 
+bool Device::OthersWait(QueueId queue) const {
+  MutexLock lock(mutex_);
+  return dispatcher_.others_wait(queue);
+}
+
 bool Device::AwaitIdle(Nanos until) {
   MutexLock lock(mutex_);
   ++idle_waiters_;

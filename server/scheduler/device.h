@@ -47,6 +47,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Nanos LeastRunTime(QueueId queue, const BatchSize& batch) const;
   absl::Status Drain(QueueId queue, Nanos until);
   ModelQueue::Depth depth(QueueId queue) const;
+  bool OthersWait(QueueId queue) const;
   // As Scheduler::AwaitIdle.
   bool AwaitIdle(Nanos until);
 

@@ -102,6 +102,8 @@ class Dispatcher {
   bool yielding() const { return !yields_.empty() || !drops_.empty(); }
   // Nothing is in line, reserved or running.
   bool idle() const;
+  // Whether a queue other than `queue` has something in line or reserved.
+  bool others_wait(QueueId queue) const;
 
   int waiting(QueueId queue) const { return Get(queue).line.size(); }
   int reserved(QueueId queue) const { return Get(queue).reserved.size(); }

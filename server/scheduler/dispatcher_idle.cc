@@ -14,6 +14,13 @@ bool Dispatcher::idle() const {
   });
 }
 
+bool Dispatcher::others_wait(QueueId queue) const {
+  return std::any_of(queues_.begin(), queues_.end(), [queue](const auto& entry) {
+    const Queue& other = entry.second;
+    return entry.first != queue && (!other.line.empty() || other.reserved.size() > 0);
+  });
+}
+
 absl::StatusOr<TaskId> Dispatcher::ReserveIdle(Queue& queue, const TaskOutline& outline,
                                                Nanos now) {
   if (queue.state != QueueState::kAccepting) return refusal::Draining();

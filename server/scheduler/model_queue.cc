@@ -53,4 +53,6 @@ absl::Status ModelQueue::Drain(Nanos until) { return device_->Drain(id_, until);
 
 ModelQueue::Depth ModelQueue::depth() const { return device_->depth(id_); }
 
+bool ModelQueue::OthersWait() const { return device_->OthersWait(id_); }
+
 }  // namespace fovea

@@ -108,6 +108,8 @@ class ModelQueue {
     int running = 0;   // batches
   };
   Depth depth() const;
+  // Whether requests of other queues of the scheduler have come that do not run yet.
+  bool OthersWait() const;
 
  private:
   friend class Scheduler;

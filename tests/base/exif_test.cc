@@ -36,9 +36,31 @@ TEST(Exif, Row19ValuesOutOfRangeAreIgnored) {
 }
 
 TEST(Exif, Row19OtherTypesCountsAndTagsAreIgnored) {
-  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 4, 1, 6)), 1);
-  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 3, 2, 6)), 1);
+  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 1, 1, 6)), 1);
+  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 3, 0, 6)), 1);
+  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 3, 3, 6)), 1);  // would lie elsewhere
+  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 4, 1, 6)), 1);  // 6 << 16
   EXPECT_EQ(ExifOrientation(OneEntry(0x0113, 3, 1, 6)), 1);
+}
+
+TEST(Exif, Row19WhatPillowReadsBesidesTheStandardIsRead) {
+  const auto with_long = [](uint32_t type) {
+    return FromText("MM") + Big16(42) + Big32(8) + Big16(1) + Big16(0x0112) + Big16(type) +
+           Big32(1) + Big32(6) + Big32(0);
+  };
+  EXPECT_EQ(ExifOrientation(with_long(4)), 6);
+  EXPECT_EQ(ExifOrientation(with_long(9)), 6);
+  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 8, 1, 6)), 6);
+  EXPECT_EQ(ExifOrientation(OneEntry(0x0112, 3, 2, 6)), 6);
+  EXPECT_EQ(ExifOrientation(FromText(std::string_view("Exif\0\0", 6)) + OneEntry(0x0112, 3, 1, 6)),
+            6);
+  // The magic in the other byte order.
+  File swapped = OneEntry(0x0112, 3, 1, 6);
+  std::swap(swapped[2], swapped[3]);
+  EXPECT_EQ(ExifOrientation(swapped), 6);
+  const std::string_view little("II\0*\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0",
+                                26);
+  EXPECT_EQ(ExifOrientation(FromText(little)), 6);
 }
 
 TEST(Exif, Row19EveryTruncationIsReadWithoutHarm) {

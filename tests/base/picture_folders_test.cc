@@ -36,11 +36,10 @@ TEST_F(PictureFoldersTest, FilesAreSortedAndWhatIsHiddenIsLeftOut) {
   for (const char* name : {"b.JPG", "a/2.webp", "a/1.png", "a/notes.txt", ".c.png", ".d/1.png"}) {
     Write(name);
   }
-  EXPECT_THAT(Names(*FilesBelow(folder_, IsPictureName)),
-              ElementsAre("a/1.png", "a/2.webp", "b.JPG"));
-  EXPECT_THAT(Names(*FilesIn(folder_, IsPictureName)), ElementsAre("b.JPG"));
+  EXPECT_THAT(Names(*FilesBelow(folder_, IsPicture)), ElementsAre("a/1.png", "a/2.webp", "b.JPG"));
+  EXPECT_THAT(Names(*FilesIn(folder_, IsPicture)), ElementsAre("b.JPG"));
   EXPECT_THAT(Names(*FoldersIn(folder_)), ElementsAre("a"));
-  const absl::Status missing = FilesBelow(folder_ / "none", IsPictureName).status();
+  const absl::Status missing = FilesBelow(folder_ / "none", IsPicture).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("there is no folder "));
 }
@@ -55,6 +54,18 @@ TEST_F(PictureFoldersTest, PicturesHaveTheClassOfTheirFolder) {
   EXPECT_EQ((*pictures)[2].name, "cat/more/2.png");
   EXPECT_EQ((*pictures)[2].class_index, 0);
   EXPECT_EQ((*pictures)[2].file, folder_ / "cat/more/2.png");
+}
+
+TEST_F(PictureFoldersTest, Row114FilesThatHoldNoPictureAreCounted) {
+  for (const char* name :
+       {"cat/1.JFIF", "cat/2.tif", "cat/a.heic", "cat/more/b.heic", "cat/c.txt"}) {
+    Write(name);
+  }
+  std::ofstream(folder_ / "cat/3") << "GIF89a";
+  FilesLeftOut left_out;
+  EXPECT_EQ(left_out.Line(), "");
+  EXPECT_EQ(PicturesOfClasses(folder_, {"cat"}, &left_out)->size(), 3);
+  EXPECT_EQ(left_out.Line(), "3 files left out: .heic 2, .txt 1");
 }
 
 TEST_F(PictureFoldersTest, WhatIsNoFolderOfAClassIsRefusedInWords) {

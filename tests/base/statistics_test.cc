@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 
@@ -69,21 +70,22 @@ TEST(EstimateMedian, TakesAutocorrelatedMeasurementsForOne) {
   EXPECT_GE(narrow.blocks, 100u);
 }
 
-// How often the interval holds the true median, which is 0, in 200 series of 100.
-double Coverage(const std::function<double(double before, std::mt19937_64&)>& next) {
+// How often the interval holds the true median, which is 0, in `count` series of `size`.
+double Coverage(const std::function<double(double before, std::mt19937_64&)>& next, int count = 200,
+                size_t size = 100, double confidence = kConfidence) {
   int held = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    std::mt19937_64 random(seed);
+  for (int seed = 1; seed <= count; ++seed) {
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
     std::vector<double> series;
     double value = 0;
-    for (int i = 0; i < 200; ++i) {
+    for (size_t i = 0; i < 100 + size; ++i) {
       value = next(value, random);
       if (i >= 100) series.push_back(value);  // the first hundred forget where it started
     }
-    const Estimate estimate = *EstimateMedian(series);
+    const Estimate estimate = *EstimateMedian(series, confidence);
     held += estimate.lower <= 0 && 0 <= estimate.upper;
   }
-  return held / 200.0;
+  return static_cast<double>(held) / count;
 }
 
 // Of 200 intervals at 95 % so many hold it that three standard deviations (1.5 % each) are left.
@@ -98,12 +100,36 @@ TEST(EstimateMedian, HoldsTheTrueMedianAsOftenAsItSays) {
               0.95, 0.046);
 }
 
+// The bounds are one standard deviation (0.7 % and 0.3 %) below the nominal coverage.
+TEST(EstimateMedian, OfTheFewestMeasurementsHoldsAsOftenAsItSays) {
+  const auto normal = [](double, std::mt19937_64& random) {
+    return std::normal_distribution(0.0, 1.0)(random);
+  };
+  EXPECT_GE(Coverage(normal, 1000, kLeastSeries), 0.943);
+  EXPECT_GE(Coverage(normal, 1000, kLeastSeries, 0.99), 0.987);
+}
+
 // Each value keeps half of the one before. Blocks fall short of 95 % there, but little.
 TEST(EstimateMedian, FallsLittleShortWhereNoiseLasts) {
   EXPECT_GE(Coverage([](double before, std::mt19937_64& random) {
               return 0.5 * before + std::normal_distribution(0.0, 1.0)(random);
             }),
             0.85);
+}
+
+// Of tables of Student's distribution: 3.1824, 2.2622 and 1.9842 at 97.5 %, times sqrt(n / (n -
+// 1)).
+TEST(ExpandedConfidence, IsOfStudentsQuantiles) {
+  EXPECT_NEAR(ExpandedConfidence(4), std::erf(3.6747 / std::sqrt(2.0)), 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(10), std::erf(2.3846 / std::sqrt(2.0)), 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(100), std::erf(1.9942 / std::sqrt(2.0)), 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(1'000'000), kConfidence, 1e-5);
+  // Student's quantiles: 63.657, 3.2498 and 2.8609 at 99.5 %; 7.4533 and 3.1737 at 99.75 %.
+  EXPECT_NEAR(ExpandedConfidence(2, 0.99), 1, 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(10, 0.99), std::erf(3.4256 / std::sqrt(2.0)), 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(20, 0.99), std::erf(2.9352 / std::sqrt(2.0)), 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(4, 0.995), 1, 1e-5);
+  EXPECT_NEAR(ExpandedConfidence(20, 0.995), std::erf(3.2562 / std::sqrt(2.0)), 1e-5);
 }
 
 }  // namespace

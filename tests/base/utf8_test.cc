@@ -48,5 +48,14 @@ TEST(Utf8Test, KnowsControlCharacters) {
   for (uint32_t other : {0x20, 0x41, 0x7E, 0xA0, 0xE9}) EXPECT_FALSE(IsControl(other)) << other;
 }
 
+TEST(Utf8Test, KnowsWhatMisleadsItsReader) {
+  for (uint32_t mark : {0x061C, 0x200E, 0x200F, 0x2028, 0x2029, 0x202A, 0x202E, 0x2066, 0x2069}) {
+    EXPECT_TRUE(IsMisleading(mark)) << mark;
+  }
+  for (uint32_t other : {0x41, 0x05D0, 0x0627, 0x200D, 0x2027, 0x202F, 0x2065, 0x206A}) {
+    EXPECT_FALSE(IsMisleading(other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace fovea

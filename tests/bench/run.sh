@@ -10,4 +10,5 @@ printf '%s, %s cores, %s, %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinf
 tests/bench/kernels/run.sh "$build" || failed=1
 .venv/bin/python tests/bench/imaging/decode_resize.py --build "$build" || failed=1
 tests/bench/serving/run.sh "$build" || failed=1
+.venv/bin/python tests/bench/serving/neighbours.py --build "$build" || failed=1
 exit $failed

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "detection")]
+sys.path[:0] = [str(HERE), str(HERE / "detection"), str(HERE / "serving")]
 import attention_scaling
+import neighbours
 import targets
 
 MAKEFILE = HERE.parents[1] / "Makefile"
@@ -67,6 +68,21 @@ def test_a_row_without_a_result_is_an_error_unless_it_was_left_out() -> None:
         targets.report("bench", results, left_out={"served_over_triton"})
     with pytest.raises(KeyError, match="to leave out: served_over_trt"):
         targets.report("bench", results, left_out={"served_over_trt"})
+
+
+def test_the_figures_of_neighbours_are_medians_beside_them_and_the_least_without() -> (
+    None
+):
+    def rounds(*seconds: float) -> list[dict[str, float]]:
+        return [dict.fromkeys(neighbours.TASKS, one) for one in seconds]
+
+    figures = neighbours.figures(
+        quiet=rounds(1.2, 1, 3), spinning=rounds(2, 0.8, 4), busy=rounds(2, 4)
+    )
+    assert figures.keys() == targets.rows_of("bench-neighbours").keys()
+    for task in neighbours.TASKS:
+        assert figures[f"busy_{task}"] == pytest.approx(3 / 1.2)
+        assert figures[f"adaptive_{task}"] == pytest.approx(1 / 0.8)
 
 
 def test_the_figures_of_attentions_are_those_of_the_laws_they_follow() -> None:

@@ -27,7 +27,7 @@ void FillRatio(double ratio, fovea::v1::ComparedTime* time) {
   time->mutable_difference_ms()->set_value(ratio - 1);
   time->set_verdict(ratio < 1   ? fovea::v1::FASTER
                     : ratio > 1 ? fovea::v1::SLOWER
-                                : fovea::v1::NO_DIFFERENCE);
+                                : fovea::v1::EQUIVALENT);
 }
 
 }  // namespace

@@ -286,7 +286,8 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
 
   Status ServerReady(ServerContext*, const inference::ServerReadyRequest*,
                      inference::ServerReadyResponse* response) override {
-    response->set_ready(!models_.empty());
+    response->set_ready(
+        std::ranges::any_of(models_, [](const auto& model) { return model.state == "READY"; }));
     return Status::OK;
   }
 

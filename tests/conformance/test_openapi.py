@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import os
 import pathlib
+import re
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import schemathesis
+import tritonclient.http
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
@@ -62,6 +69,44 @@ def test_the_document_is_openapi_3_1(changing: Server) -> None:
     OpenAPIV31SpecValidator(told).validate()
     assert told["openapi"].startswith("3.1.")
     assert "securitySchemes" not in told["components"]
+
+
+def test_a_generated_client_infers_in_json(
+    changing: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is written by openapi-python-client, which formats it with the ruff on PATH."""
+    (tmp_path / "openapi.json").write_text(json.dumps(document(changing)))
+    generate = ["generate", "--path", "openapi.json", "--meta", "none", "--output-path", "generated"]  # fmt: skip
+    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "openapi_python_client", *generate],
+        cwd=tmp_path, env={**os.environ, "PATH": path}, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    # It does not support bodies that are pictures nor answers in lines, but every path below /v2.
+    assert not re.search(r"WARNING parsing \w+ /v2", done.stdout), done.stdout
+    monkeypatch.syspath_prepend(tmp_path)
+    generated = importlib.import_module("generated")
+    models = importlib.import_module("generated.models")
+    infer = importlib.import_module("generated.api.inference.model_infer")
+    pixels = np.random.default_rng(0).standard_normal((1, 3, 64, 64)).tolist()
+    tensor = models.InferInput(
+        "pixel_values", models.InferInputDatatype.FP32, [1, 3, 64, 64], data=pixels
+    )
+    with generated.Client(f"http://{changing.http}") as client:
+        answer = infer.sync(
+            MODEL, client=client, body=models.InferRequest(inputs=[tensor], id="a")
+        )
+    assert (answer.model_name, answer.id) == (MODEL, "a")
+    (output,) = answer.outputs
+    assert output.datatype == models.InferOutputDatatype.FP32
+    with tritonclient.http.InferenceServerClient(changing.http) as client:
+        same = tritonclient.http.InferInput("pixel_values", [1, 3, 64, 64], "FP32")
+        same.set_data_from_numpy(np.array(pixels, np.float32))
+        expected = client.infer(MODEL, [same]).as_numpy(output.name)
+    np.testing.assert_array_equal(
+        np.array(output.data, np.float32).reshape(output.shape), expected
+    )
 
 
 def test_a_key_is_asked_for_where_the_server_asks(

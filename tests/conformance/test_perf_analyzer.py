@@ -12,26 +12,16 @@ import pytest
 import tritonclient.grpc as triton
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SIZE = 64
-
-
-def write_pixels(folder: pathlib.Path) -> pathlib.Path:
-    data = folder / "data"
-    data.mkdir()
-    np.random.default_rng(0).standard_normal(
-        (1, 3, SIZE, SIZE), dtype=np.float32
-    ).tofile(data / "pixel_values")
-    return data
 
 
 @pytest.mark.parametrize(
     "extra", [[], ["--streaming"], ["--async"]], ids=["sync", "streaming", "async"]
 )
-def test_perf_analyzer_runs_to_its_end(server, tmp_path, extra):
-    data = write_pixels(tmp_path)
+def test_perf_analyzer_runs_to_its_end(server, extra):
+    """As anyone types it: with its own data, which are random bits."""
     concurrency = "1:8:7" if extra else "1:8:1"
     rows = perf_analyzer.run(
-        server.grpc, "shapes", data, *extra, concurrency=concurrency
+        server.grpc, "shapes", None, *extra, concurrency=concurrency
     )
     assert sorted(int(row["Concurrency"]) for row in rows) == (
         [1, 8] if extra else list(range(1, 9))
@@ -40,21 +30,19 @@ def test_perf_analyzer_runs_to_its_end(server, tmp_path, extra):
 
 
 @pytest.mark.parametrize("extra", [[], ["--async"]], ids=["sync", "async"])
-def test_perf_analyzer_runs_over_http(server, tmp_path, extra):
-    data = write_pixels(tmp_path)
+def test_perf_analyzer_runs_over_http(server, extra):
     rows = perf_analyzer.run(
-        server.http, "shapes", data, *extra, protocol="http", concurrency="1:4:3"
+        server.http, "shapes", None, *extra, protocol="http", concurrency="1:4:3"
     )
     assert sorted(int(row["Concurrency"]) for row in rows) == [1, 4]
     assert all(float(row["Inferences/Second"]) > 0 for row in rows)
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_perf_analyzer_shares_its_memory(start_server, one_model, tmp_path, protocol):
+def test_perf_analyzer_shares_its_memory(start_server, one_model, protocol):
     server = start_server("--model-repository", one_model, "--allow-client-shm")
-    data = write_pixels(tmp_path)
     rows = perf_analyzer.run(
-        getattr(server, protocol), "shapes", data, "--shared-memory", "system",
+        getattr(server, protocol), "shapes", None, "--shared-memory", "system",
         protocol=protocol, concurrency="2",
     )  # fmt: skip
     assert float(rows[0]["Inferences/Second"]) > 0
@@ -107,9 +95,7 @@ def test_perf_analyzer_reads_detectors_and_segmenters(
     assert float(rows[0]["Inferences/Second"]) > 0
 
 
-def test_several_instances_of_several_models_run_side_by_side(
-    start_server, repository, tmp_path
-):
+def test_several_instances_of_several_models_run_side_by_side(start_server, repository):
     """Each with its own number of threads inside an operator."""
     for model, group in {
         "shapes": "count: 2 threads: 1",
@@ -121,8 +107,7 @@ def test_several_instances_of_several_models_run_side_by_side(
         *("--model-repository", repository, "--model-control-mode", "explicit"),
         *("--load-model", "shapes", "--load-model", "shapes_knn"),
     )
-    data = write_pixels(tmp_path)
     for model in ["shapes", "shapes_knn", "shapes"]:
-        rows = perf_analyzer.run(server.grpc, model, data, concurrency="8")
+        rows = perf_analyzer.run(server.grpc, model, None, concurrency="8")
         assert float(rows[0]["Inferences/Second"]) > 0
     assert server.terminate() == 0

@@ -471,6 +471,7 @@ def test_the_command_line_writes_pictures_and_prints_the_table(
     assert "class: heart," in text
     assert "NON-LOCALITY" in text
     names = [f"maps_0{i}_blocks.{i}.png" for i in range(6)] + ["measures.png"]
+    names = [f"heart_shapes_dense_{name}" for name in names]
     assert sorted(path.name for path in seen.iterdir()) == names
     assert all(str(seen / name) in text for name in names)
     assert Image.open(seen / names[0]).size == (256, 256)
@@ -500,7 +501,7 @@ def test_the_json_of_the_command_line_is_a_message_of_the_proto_and_names_the_pi
     )
     assert document.pop("file") == str(image)
     drawn = [one.pop("png_file") for one in document["maps"]]
-    assert drawn == [str(tmp_path / "rollout.png")]
+    assert drawn == [str(tmp_path / "heart_shapes_dense_rollout.png")]
     plot = document.pop("measures_plot_file")
     assert all(Image.open(one).format == "PNG" for one in [*drawn, plot])
     message = json_format.ParseDict(document, comparison_pb2.Explanation())

@@ -226,7 +226,7 @@ def test_what_cannot_be_done_is_refused_in_words(
     cases = {
         (tmp_path / "nothing", "--calibrate", pictures): "there is no model folder",
         (repository / MODEL, "--calibrate", tmp_path / "nowhere"): "nowhere",
-        (repository / MODEL, "--calibrate", empty): "holds no JPEG, PNG or WebP",
+        (repository / MODEL, "--calibrate", empty): "holds no picture",
         (repository / MODEL, "--calibrate", broken): f"{broken / '1.png'}: ",
         (repository / MODEL, "--calibrate", pictures, "--dataset", other): "elephant",
         (repository / MODEL, "--calibrate", pictures, "--dataset", data.parents[1]): (

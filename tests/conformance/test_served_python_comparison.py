@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,6 +67,58 @@ def test_attentions_over_the_same_weights(experiments: Server) -> None:
     assert client.Comparison.from_json(found.to_json()) == found
     assert len(found.to_frame()) == 2
     assert "same weights as dense, not fine-tuned" in found._repr_html_()
+
+
+def test_a_model_is_seldom_told_from_itself(experiments: Server) -> None:
+    """Each comparison errs with 5 %, so that three of eight do once in 170 runs. tests/server/compare runs 200 on simulated
+    machines."""
+    with client.Client(experiments.grpc) as server:
+        verdicts = [
+            server.compare(
+                ["shapes", "shapes"],
+                PICTURES[:1],
+                max_rounds=40,
+                threads=1,
+                timeout=120,
+            )
+            .variants[1]
+            .compute.verdict
+            for _ in range(8)
+        ]
+    assert sum(one in ("FASTER", "SLOWER") for one in verdicts) < 3, verdicts
+
+
+def test_where_and_when_it_was_measured_is_told(experiments: Server) -> None:
+    with client.Client(experiments.grpc) as server:
+        found = server.compare(["shapes", "shapes"], PICTURES[:1], **OPTIONS)
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(
+        found.measured.at
+    )
+    assert datetime.timedelta() <= age < datetime.timedelta(minutes=2)
+    assert re.fullmatch(r"fovea-server \d+\.\d+\.\d+", found.measured.by)
+    assert (
+        f": {found.measured.processor}\n" in pathlib.Path("/proc/cpuinfo").read_text()
+    )
+    assert found.measured.cores == len(os.sched_getaffinity(0))
+
+
+def test_a_busy_machine_is_told_of(experiments: Server) -> None:
+    """Two programs a core leave less than one to the thread that is measured."""
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(2 * len(os.sched_getaffinity(0)))
+    ]
+    try:
+        with client.Client(experiments.grpc) as server:
+            # As long as the system counts times in hundredths of a second.
+            options = {"rounds": 20, "max_rounds": 20, "threads": 1, "batch_size": 8}
+            found = server.compare(["shapes", "shapes"], PICTURES[:1], **options)
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    assert found.measured.busy, found.measured
+    assert "The machine was busy" in str(found)
 
 
 def test_detectors_and_segmenters_from_asyncio(experiments: Server) -> None:

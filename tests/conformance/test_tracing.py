@@ -405,7 +405,7 @@ def test_without_an_endpoint_a_context_is_passed_on_and_logged(start_server):
     trace, _, header = parent()
     assert infer(server, traceparent=header)[1]["traceparent"] == header
     assert classify(server, traceparent=header)[1]["traceparent"] == header
-    assert len(re.findall(f"trace_id={trace}", server.log.read_text())) == 2
+    server.wait_for_log(f"(?s)(trace_id={trace}.*){{2}}")
     assert "fovea_trace_spans_total{" not in (
         urllib.request.urlopen(f"http://{server.metrics}/metrics").read().decode()
     )

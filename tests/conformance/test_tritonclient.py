@@ -66,6 +66,66 @@ def test_health_and_metadata(client):
     assert "fovea.inputs" in config["parameters"]
 
 
+def test_the_configuration_has_what_tritons_image_clients_look_for(client, server):
+    """image_client.py and grpc_image_client.py, step by step: one input whose format says where its channels are, one
+    output that is a vector, and classes of a batch."""
+    import tritonclient.http as triton_http
+    from PIL import Image
+
+    formats = triton.model_config_pb2.ModelInput
+    metadata = client.get_model_metadata(MODEL)
+    config = client.get_model_config(MODEL).config
+    assert len(config.input) == len(metadata.inputs) == len(metadata.outputs) == 1
+    assert metadata.outputs[0].datatype == "FP32"
+    assert sum(size > 1 for size in metadata.outputs[0].shape[1:]) == 1
+    assert config.input[0].format == formats.FORMAT_NCHW
+    with triton_http.InferenceServerClient(server.http) as over_http:
+        told = over_http.get_model_config(MODEL)["input"][0]["format"]
+    assert formats.Format.Value(told) == formats.FORMAT_NCHW
+    channels, height, width = metadata.inputs[0].shape[1:]
+    assert channels == 3
+    square = [path for path in EXAMPLES if len(set(Image.open(path).size)) == 1]
+    pictures = [
+        np.asarray(Image.open(path).convert("RGB").resize((width, height)), np.float32)
+        for path in square
+    ]
+    scaled = np.stack([np.transpose(one, (2, 0, 1)) / 127.5 - 1 for one in pictures])
+    tensor = triton.InferInput(metadata.inputs[0].name, scaled.shape, "FP32")
+    tensor.set_data_from_numpy(scaled)
+    wanted = triton.InferRequestedOutput(metadata.outputs[0].name, class_count=1)
+    best = client.infer(MODEL, [tensor], outputs=[wanted]).as_numpy("logits")
+    labels = [row[0].decode().split(":")[2] for row in best]
+    assert labels == [path.stem for path in square] == ["heart", "ring"]
+
+
+def test_typed_contents_are_answered_in_their_form(server):
+    import grpc
+    from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+    values = np.random.default_rng(0).standard_normal(
+        (2, 3, SIZE, SIZE), dtype=np.float32
+    )
+    typed = service_pb2.ModelInferRequest(model_name=MODEL)
+    tensor = typed.inputs.add(name="pixel_values", datatype="FP32", shape=values.shape)
+    raw = service_pb2.ModelInferRequest()
+    raw.CopyFrom(typed)
+    raw.raw_input_contents.append(values.tobytes())
+    tensor.contents.fp32_contents.extend(values.ravel().tolist())
+    classes = service_pb2.ModelInferRequest()
+    classes.CopyFrom(typed)
+    classes.outputs.add(name="logits").parameters["classification"].int64_param = 2
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        answer, best = stub.ModelInfer(typed), stub.ModelInfer(classes)
+        asked_raw = stub.ModelInfer(raw)
+    assert not answer.raw_output_contents and not best.raw_output_contents
+    logits = np.array(answer.outputs[0].contents.fp32_contents, np.float32)
+    np.testing.assert_array_equal(
+        logits, np.frombuffer(asked_raw.raw_output_contents[0], np.float32)
+    )
+    assert len(best.outputs[0].contents.bytes_contents) == 4
+
+
 def test_infer_answers_alone_and_in_a_batch_alike(client):
     batch = client.infer(MODEL, [pixels(4)]).as_numpy("logits")
     assert batch.shape[0] == 4 and np.isfinite(batch).all()
@@ -147,13 +207,37 @@ def test_stream_infer_answers_every_message_and_survives_an_error(client):
         client.async_stream_infer(MODEL, [pixels(seed=number)], request_id=str(number))
     client.async_stream_infer("no_such_model", [pixels()], request_id="bad")
     client.async_stream_infer(MODEL, [pixels()], request_id="after")
-    got = [answers.get(timeout=60) for _ in range(10)]
+    client.async_stream_infer(
+        MODEL, [pixels()], request_id="last", enable_empty_final_response=True
+    )
+    got = [answers.get(timeout=60) for _ in range(11)]
     client.stop_stream()
+    assert all(
+        result.get_response().parameters["triton_final_response"].bool_param
+        for result, error in got
+        if error is None
+    )
     assert sorted(
         result.get_response().id for result, error in got if error is None
-    ) == sorted([*map(str, range(8)), "after"])
+    ) == sorted([*map(str, range(8)), "after", "last"])
     errors = [error for _, error in got if error is not None]
     assert len(errors) == 1 and "no_such_model" in str(errors[0])
+
+
+def test_row_110_an_error_is_the_streams_status_where_its_caller_asks_for_that(client):
+    answers: queue.Queue = queue.Queue()
+    client.start_stream(
+        lambda result, error: answers.put((result, error)),
+        headers={"triton_grpc_error": "true"},
+    )
+    client.async_stream_infer(MODEL, [pixels()], request_id="before")
+    client.async_stream_infer("no_such_model", [pixels()])
+    result, error = answers.get(timeout=60)
+    assert error is None and result.get_response().id == "before"
+    _, error = answers.get(timeout=60)
+    client.stop_stream()
+    assert error.status() == "StatusCode.NOT_FOUND"
+    assert "Request for unknown model" in error.message()
 
 
 def test_statistics_count_what_was_done(client):
@@ -231,6 +315,26 @@ def test_asyncio_client(server):
     assert asyncio.run(ask()).shape[0] == 8
 
 
+def test_asyncio_client_over_http(server):
+    """It accepts compressed answers to everything, and unpacks those of inference."""
+    import asyncio
+
+    import tritonclient.http.aio as triton_http
+
+    async def ask() -> tuple[dict, dict, np.ndarray]:
+        tensor = triton_http.InferInput("pixel_values", (1, 3, SIZE, SIZE), "FP32")
+        tensor.set_data_from_numpy(np.zeros((1, 3, SIZE, SIZE), np.float32))
+        async with triton_http.InferenceServerClient(server.http) as client:
+            config = await client.get_model_config(MODEL)
+            counted = await client.get_inference_statistics(MODEL)
+            answer = await client.infer(MODEL, [tensor])
+        return config, counted, answer.as_numpy("logits")
+
+    config, counted, logits = asyncio.run(ask())
+    assert config["name"] == counted["model_stats"][0]["name"] == MODEL
+    assert np.isfinite(logits).all()
+
+
 def test_explicit_mode_loads_and_unloads(start_server, repository):
     server = start_server(
         "--model-repository",
@@ -250,4 +354,7 @@ def test_explicit_mode_loads_and_unloads(start_server, repository):
         with pytest.raises(InferenceServerException) as refused:
             client.load_model("no_such_model")
         assert refused.value.status() == "StatusCode.NOT_FOUND"
+        assert "failed to load 'no_such_model'" in refused.value.message()
+        with pytest.raises(InferenceServerException, match="Request for unknown model"):
+            client.get_inference_statistics("no_such_model")
     assert server.terminate() == 0

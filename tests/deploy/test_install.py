@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterator
 
 import pytest
-from running_server import BUILD, Server
+from running_server import BUILD, ROOT, Server
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can become another user"
@@ -86,6 +88,28 @@ def test_another_user_serves_and_classifies(
         assert example.stem in printed, printed
 
 
+def test_what_the_pages_for_operators_name_is_in_the_tree(prefix: pathlib.Path):
+    named = set()
+    for page in (ROOT / "docs/operations").glob("*.md"):
+        named |= set(
+            re.findall(
+                r"deploy/(?:grafana|kubernetes|prometheus|proxies)[\w./-]*",
+                page.read_text(),
+            )
+        )
+    named.discard("deploy/grafana/write_dashboards.py")  # makes them, in a checkout
+    assert len(named) > 8
+    assert not [path for path in named if not (prefix / "share/fovea" / path).exists()]
+    place = prefix.with_name("before")  # it was moved since
+    systemd = prefix / "share/fovea/deploy/systemd"
+    unit = (systemd / "fovea-server.service").read_text()
+    assert (
+        f"ExecStart={place}/bin/fovea-server --config /etc/fovea/server.toml\n" in unit
+    )
+    config = tomllib.loads((systemd / "server.toml").read_text())
+    assert config["model-repository"] == [f"{place}/share/fovea/models"]
+
+
 def test_what_the_server_loads_is_in_the_tree_or_the_systems(
     prefix: pathlib.Path, installed_server: Server
 ):
@@ -102,6 +126,8 @@ def test_what_the_server_loads_is_in_the_tree_or_the_systems(
     "command",
     [
         ["fovea-kernels", "--json"],
+        ["fovea", "capacity", "--help"],
+        ["fovea-capacity", "--help"],
         ["fovea", "check", "--help"],
         ["fovea", "zoo", "--help"],
         ["fovea-train", "--help"],

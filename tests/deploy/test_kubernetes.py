@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -126,6 +127,19 @@ def check(one: dict) -> None:
             kubernetes_validate.validate(one, version, strict=True)
 
 
+def quantity(text: str) -> float:
+    """Cores or bytes."""
+    assert QUANTITY.fullmatch(text)
+    number, unit = re.fullmatch(r"([\d.]+)(\D*)", text).groups()
+    return float(number) * {"": 1, "m": 1e-3, "Mi": 2**20, "Gi": 2**30}[unit]
+
+
+def setting(container: dict, name: str) -> Any:
+    """Of its environment: a text, or where it comes from."""
+    (found,) = (one for one in container["env"] if one["name"] == name)
+    return found.get("value") or found["valueFrom"]
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_an_overlay_fits_the_published_schemas(overlay: str):
     objects = built(KUBERNETES / "overlays" / overlay)
@@ -151,10 +165,11 @@ def test_the_checks_find_what_is_wrong():
             check(one)
 
 
-def test_keda_takes_the_autoscalers_place(tmp_path: pathlib.Path):
+def with_keda(tmp_path: pathlib.Path, **more: object) -> list[dict]:
+    """What a kustomization of the CPU's overlay and KEDA's component makes."""
     base = KUBERNETES.relative_to(ROOT)
     folder = KUBERNETES / "overlays"
-    names = {"resources": ["cpu"], "components": ["../components/keda"]}
+    names = {"resources": ["cpu"], "components": ["../components/keda"], **more}
     # kustomize takes no absolute path, and folders below the overlay's own are not to be written.
     copy = tmp_path / base
     for path in KUBERNETES.rglob("*"):
@@ -164,7 +179,22 @@ def test_keda_takes_the_autoscalers_place(tmp_path: pathlib.Path):
             place.write_bytes(path.read_bytes())
     made = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     (copy / folder.name / "kustomization.yaml").write_text(yaml.safe_dump(made | names))
-    objects = built(copy / folder.name)
+    return built(copy / folder.name)
+
+
+def test_keda_asks_of_the_namespace_that_a_kustomization_sets(tmp_path: pathlib.Path):
+    page = (ROOT / "docs" / "operations" / "scaling.md").read_text()
+    (block,) = re.findall(r"```yaml\n(namespace: ml\n.*?)```", page, re.DOTALL)
+    objects = with_keda(tmp_path, **yaml.safe_load(block))
+    (trigger,) = the("ScaledObject", objects)["spec"]["triggers"]
+    query = trigger["metadata"]["query"]
+    (shipped,) = yaml_of("components/keda/scaled-object.yaml")[0]["spec"]["triggers"]
+    assert query == shipped["metadata"]["query"].replace('"default"', '"ml"')
+    assert query.count('namespace="ml"') == 2
+
+
+def test_keda_takes_the_autoscalers_place(tmp_path: pathlib.Path):
+    objects = with_keda(tmp_path)
     for one in objects:
         check(one)
     assert "replicas" not in the("Deployment", objects)["spec"]
@@ -239,11 +269,30 @@ def test_a_pod_gives_up_its_rights_and_finds_its_models():
             assert context["readOnlyRootFilesystem"] is True
             assert context["allowPrivilegeEscalation"] is False
             assert context["capabilities"] == {"drop": ["ALL"]}
-            assert {"requests", "limits"} <= set(one["resources"])
+            requests, limits = (
+                {
+                    name: quantity(one["resources"][kind][name])
+                    for name in ("cpu", "memory")
+                }
+                for kind in ("requests", "limits")
+            )
+            assert all(requests[name] <= limits[name] for name in requests), one["name"]
         (volume,) = pod["volumes"]
         kinds = set(volume) - {"name"}
         wanted = "emptyDir" if overlay == "object-store" else "persistentVolumeClaim"
         assert kinds == {wanted}
+
+
+@pytest.mark.parametrize("overlay", ["cpu", "gpu", "object-store", "autoscaled"])
+def test_models_run_on_the_cores_that_the_pod_asks_for(overlay: str):
+    """Whatever else the node runs, and with room below the quota for what is busy beside them."""
+    server = container_of(the("Deployment", built(KUBERNETES / "overlays" / overlay)))
+    reference = {"containerName": "fovea", "resource": "requests.cpu"}
+    assert setting(server, "FOVEA_THREADS") == {"resourceFieldRef": reference}
+    asked, most = (
+        quantity(server["resources"][kind]["cpu"]) for kind in ("requests", "limits")
+    )
+    assert math.ceil(asked) + 1 <= most
 
 
 def test_an_overlay_asks_for_its_image():
@@ -262,14 +311,12 @@ def test_kserves_server_is_that_of_the_deployment():
     (theirs,) = yaml_of("overlays/kserve/serving-runtime.yaml")[0]["spec"]["containers"]
     for field in ("image", "command", "lifecycle", "resources"):
         assert ours[field] == theirs[field], field
-    drains = {
-        one["name"]: one["value"] for one in ours["env"] if "DRAIN" in one["name"]
-    }
-    assert (
-        drains
-        and drains.items()
-        <= {one["name"]: one["value"] for one in theirs["env"]}.items()
-    )
+    drains = [one["name"] for one in ours["env"] if "DRAIN" in one["name"]]
+    assert drains
+    for name in drains:
+        assert setting(ours, name) == setting(theirs, name)
+    of_request = setting(theirs, "FOVEA_THREADS")["resourceFieldRef"]
+    assert of_request["resource"] == "requests.cpu"
     service = yaml_of("overlays/kserve/inference-service.yaml")[0]
     predictor = service["spec"]["predictor"]
     grace = yaml_of("base/deployment.yaml")[0]["spec"]["template"]["spec"]

@@ -197,8 +197,8 @@ def test_clients_of_triton_go_through(proxy: Proxy) -> None:
     np.testing.assert_array_equal(over_http, over_grpc)
 
 
-SMUGGLED = f"POST /v2/repository/models/{MODEL}/unload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-HEAD = "POST /v2/models/nobody/infer HTTP/1.1\r\nHost: x\r\n"
+SMUGGLED = f"POST /v2/repository/models/{MODEL}/unload HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+HEAD = "POST /v2/models/nobody/infer HTTP/1.1\r\nHost: localhost\r\n"
 SMUGGLING = {
     "length and chunks": f"Content-Length: {5 + len(SMUGGLED)}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "chunks and length": "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",

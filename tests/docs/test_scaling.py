@@ -1,4 +1,4 @@
-"""What docs/operations/scaling.md plans: its tables are what the sweep beside it holds, and what `make capacity` makes of that."""
+"""What docs/operations/scaling.md plans: its tables are what the sweep beside it holds, and what `fovea capacity` makes of that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from running_server import BUILD
 
 PAGE = ROOT / "docs/operations/scaling.md"
 SWEEP = ROOT / "docs/operations/batches.csv"
-COMMAND = r"make capacity RATE=(\d+) P99=(\d+) SWEEP=docs/operations/batches.csv\n"
+COMMAND = r"fovea capacity (\d+) (\d+) batches.csv\n"
 
 
 def table(first: str) -> list[list[str]]:
@@ -39,7 +39,7 @@ def planned(arrivals: str = "") -> tuple[float, dict[str, list[float]]]:
     """Images a second of a replica, and rows by the number of replicas."""
     rate, p99 = re.search(COMMAND, PAGE.read_text()).groups()
     told = subprocess.run(
-        [BUILD / "tests/plan_capacity", rate, p99, SWEEP, arrivals],
+        [BUILD / "bin/fovea-capacity", rate, p99, SWEEP, arrivals],
         check=True,
         capture_output=True,
         text=True,
@@ -56,7 +56,7 @@ def test_the_table_of_batches_is_the_sweeps() -> None:
     batches, compute, images = table("batch")
     assert batches[1:] == list(points)
     for place, batch in enumerate(batches[1:], start=1):
-        says(compute[place], float(points[batch]["compute_ms"]))
+        says(compute[place], float(points[batch]["compute_ms_median"]))
         says(images[place], float(points[batch]["images_per_second"]))
 
 

@@ -226,7 +226,38 @@ def test_the_guessed_pages_are_there(pages: dict[str, Page]) -> None:
     } <= set(pages)
 
 
-def test_formulas_are_drawn(pages: dict[str, Page]) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("read the answers (CORS).", ["read", "the", "answers", "CORS"]),
+        ('"mTLS", [quoted]: `code`!', ["mTLS", "quoted", "code"]),
+        ("image.truncated and 0.5.", ["image.truncated", "and", "0.5"]),
+        ("--http-allow-origin=X|Y", ["http", "allow", "origin", "X", "Y"]),
+        ("fovea_requests_total{model}", ["fovea_requests_total", "model"]),
+    ],
+)
+def test_the_search_finds_words_beside_punctuation(text: str, words: list[str]) -> None:
+    settings = (ROOT / "mkdocs.yml").read_text()
+    separator = re.search(r"^ +separator: '(.*)'$", settings, re.MULTILINE)[1]
+    found = re.split(separator.replace("''", "'"), text)
+    assert [word for word in found if word] == words
+
+
+def test_site_and_playground_have_one_mark_and_one_colour() -> None:
+    mark = ROOT / "docs/site/mark.svg"
+    assert mark.read_bytes() == (ROOT / "client/web/icon.svg").read_bytes()
+    sheet = (ROOT / "client/web/style.css").read_text()
+    accents = re.findall(r"--accent: (#\w+);", sheet)
+    links = re.findall(
+        r"--md-typeset-a-color: (#\w+);", (ROOT / "docs/site/site.css").read_text()
+    )
+    assert links == list(dict.fromkeys(accents))
+
+
+def test_formulas_are_drawn(site: pathlib.Path, pages: dict[str, Page]) -> None:
+    sheet = (site / "site/site.css").read_text()  # the reader may have no font for them
+    (font,) = re.findall(r'src: url\("([^"]+)"\)', sheet)
+    assert (site / "site" / font).read_bytes().startswith(b"wOF2")
     names = [
         file.stem
         for file in (ROOT / "docs/attentions").glob("*.md")

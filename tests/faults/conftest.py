@@ -132,6 +132,7 @@ class Unharmed:
                 for name in (MODEL, "identity")
                 for folder in self._folders
                 if (folder / name).is_dir()
+                and not (folder / name).is_symlink()
                 and ("explicit" not in given or name in given)
             ),
             None,

@@ -120,13 +120,15 @@ def identity_request(
 class Caller:
     """Calls any method of the server with any bytes, on a connection of its own."""
 
-    def __init__(self, address: str):
-        self.channel = grpc.insecure_channel(
-            address,
-            options=[("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
-                     ("grpc.max_metadata_size", 1 << 20),
-                     ("grpc.use_local_subchannel_pool", 1)],
-        )  # fmt: skip
+    def __init__(self, address: str, tls: grpc.ChannelCredentials | None = None):
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
+                   ("grpc.max_metadata_size", 1 << 20),
+                   ("grpc.use_local_subchannel_pool", 1)]  # fmt: skip
+        self.channel = (
+            grpc.secure_channel(address, tls, options=options)
+            if tls
+            else grpc.insecure_channel(address, options=options)
+        )
 
     def send(
         self,
@@ -149,7 +151,10 @@ class Caller:
         )
         (output,) = response.outputs
         type = {"FP32": np.float32, "UINT8": np.uint8}[output.datatype]
-        values = np.frombuffer(response.raw_output_contents[0], type)
+        if response.raw_output_contents:
+            values = np.frombuffer(response.raw_output_contents[0], type)
+        else:  # in the form of the request's inputs
+            values = np.array(output.contents.fp32_contents, type)
         parameters = {
             key: getattr(one, one.WhichOneof("parameter_choice"))
             for key, one in response.parameters.items()

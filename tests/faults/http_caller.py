@@ -32,8 +32,10 @@ STATUS = {
 STATUS_OF_REASON = {
     "experiment.too_many": 429,
     "image.unsupported_type": 415,
-    "image.animated": 415,
     "http.path_unknown": 404,
+    "http.other_host": 421,
+    "http.transfer_coding_unknown": 501,
+    "request.encoding": 415,
     "http.target_too_long": 414,
     "http.head_too_large": 431,
     "quota.rate": 429,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -43,6 +44,21 @@ def call_headers(method: str, stream: int, **metadata: str) -> bytes:
     return frame(HEADERS, END_HEADERS, stream, block)
 
 
+def short_calls(method: str, count: int) -> bytes:
+    """The HEADERS frames of so many calls, from stream 1 on: 15 bytes each by HPACK's tables, but for the first."""
+
+    def literal(index: bytes, text: bytes) -> bytes:  # RFC 7541, section 6.2.1
+        return index + bytes([len(text)]) + text
+
+    first = b"\x83\x86" + literal(b"\x44", method.encode()) + literal(b"\x41", b"x")
+    first += literal(b"\x5f", b"application/grpc") + literal(b"\x40\x02te", b"trailers")
+    others = b"\x83\x86\xc1\xc0\xbf\xbe"
+    return b"".join(
+        frame(HEADERS, END_HEADERS, 2 * number + 1, others if number else first)
+        for number in range(count)
+    )
+
+
 def call_message(message: bytes, stream: int) -> bytes:
     """The DATA frames of a whole message, which end the call's sending; at most 64 KiB by the first windows."""
     body = struct.pack(">BI", 0, len(message)) + message
@@ -68,15 +84,20 @@ def data_frames(payload: bytes, stream: int, size: int) -> bytes:
 
 
 class RawConnection:
-    def __init__(self, address: str, timeout: float = 60):
+    def __init__(
+        self, address: str, timeout: float = 60, tls: ssl.SSLContext | None = None
+    ):
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
+        if tls is not None:
+            tls.set_alpn_protocols(["h2"])
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
 
     def send(self, data: bytes) -> bool:
         """False where the server has hung up."""
         try:
             self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             return False
         return True
 
@@ -95,7 +116,7 @@ class RawConnection:
         try:
             while chunk := self.socket.recv(65536):
                 received += chunk
-        except ConnectionResetError:
+        except (ConnectionResetError, ssl.SSLEOFError):
             pass
         return received
 

@@ -259,7 +259,7 @@ def test_row_48_a_key_allows_its_groups_and_its_name_is_told(both: BothProtocols
         )
     )
     assert answer.parameters["fovea.principal"].string_param == "user"
-    assert re.search(r"principal=user\b", both.server.log.read_text())
+    both.server.wait_for_log(r"principal=user\b")
     metrics = scrape(both.server.metrics)
     assert 'fovea_key_requests_total{code="OK",key="user"} 3' in metrics
     assert 'key="admin"' in metrics
@@ -293,6 +293,7 @@ def test_who_changes_settings_is_in_the_log(start_server, one_model, keys_file):
             SERVICE + method,
             metadata=[("authorization", f"Bearer {ADMIN}")],
         )
+    server.wait_for_log(r"(?s)(trace settings are changed.*){2}")
     log = server.log.read_text()
     changes = re.findall(r"(log|trace) settings are changed by (the key '\w+'|.*)", log)
     assert sorted(changes) == [
@@ -363,8 +364,8 @@ def test_row_48_the_file_is_taken_again_when_it_changes_and_a_bad_one_is_not(
     refused = 'fovea_credential_reloads_total{result="refused",what="api_keys"} 1'
     wait_until(lambda: refused in scrape(both.server.metrics))
     assert known(both, fresh)
-    text = both.server.log.read_text()
-    assert "what was there before stays" in text and "'keys' is no list" in text
+    told = both.server.wait_for_log(".*what was there before stays.*")[0]
+    assert "'keys' is no list" in told
     ended = subprocess.run(
         command_line(
             *("--model-repository", identity_repository, "--api-keys-file", keys_file)

@@ -58,7 +58,7 @@ def over_http(server: Server) -> Callable[[], None]:
         f'"parameters":{{"binary_data_size":{PIXELS.nbytes}}}}}]}}'
     ).encode()
     connection.sendall(
-        b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: x\r\n"
+        b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\n"
         b"Inference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n"
         % (len(head), len(head) + PIXELS.nbytes)
         + head

@@ -161,7 +161,7 @@ def test_http_connections_are_kept_as_long_as_the_flag_says(
         )
         host, _, port = server.http.rpartition(":")
         connection = socket.create_connection((host, int(port)), timeout=30)
-        ask = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+        ask = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
         connection.sendall(ask)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         connection.settimeout(2 if kept else 30)

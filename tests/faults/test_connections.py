@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
+import contextlib
 import pathlib
 import re
 import resource
@@ -15,6 +15,7 @@ import time
 import grpc
 import pytest
 import raw_http2 as http2
+from certificates import Authority, caller_context
 from fault_support import (
     SERVICE,
     Caller,
@@ -58,35 +59,54 @@ def test_row_37_connections_that_never_say_what_they_want_are_closed(
     grpc_caller.infer(infer_request())
 
 
-@pytest.mark.harmed  # gRPC keeps what it took for them: SECURITY.md, and the bound below
-def test_row_37_calls_that_send_headers_only_hold_no_thread(
-    start_server, identity_repository
+@pytest.mark.parametrize(
+    ("streams", "within_tls"), [(None, False), (16, False), (None, True)]
+)
+def test_row_107_calls_that_ignore_the_limit_of_streams_end_their_connection(
+    start_server,
+    identity_repository,
+    tmp_path: pathlib.Path,
+    streams: int | None,
+    within_tls: bool,
 ):
-    """Nor much memory (SECURITY.md)."""
-    server = start_server("--model-repository", identity_repository)
-    caller = Caller(server.grpc)
+    """They hold no thread and bounded memory, which is given back, and others are answered meanwhile."""
+    mib = 1 << 20
+    calls = 300_000
+    flags, context, credentials = [], None, None
+    if streams is not None:
+        flags += ["--grpc-max-concurrent-streams", streams]
+    if within_tls:
+        authority = Authority(tmp_path)
+        own = authority.issue("localhost")
+        flags += ["--tls-cert", own.certificate, "--tls-key", own.key]
+        context = caller_context(authority.root)
+        credentials = grpc.ssl_channel_credentials(authority.root.read_bytes())
+    server = start_server("--model-repository", identity_repository, *flags)
+    caller = Caller(server.grpc, credentials)
     caller.infer(identity_request())
     before, resident = threads(server), server.resident_bytes()
-    connection = RawConnection(server.grpc)
-    connection.send(http2.PREFACE + http2.settings())
-    calls = 20_000
-    for number in range(calls):
-        assert connection.send(http2.call_headers(INFER, 2 * number + 1))
-    caller.infer(identity_request())
-    sizes = [resident]
-
-    def has_read_them() -> bool:
-        time.sleep(0.2)
-        sizes.append(server.resident_bytes())
-        return sizes[-1] == sizes[-2] > resident
-
-    wait_until(has_read_them)
+    # From here on the peak is of what is held now.
+    pathlib.Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+    # What the server does not read when it hangs up is sent in vain until this timeout.
+    connection = RawConnection(server.grpc, timeout=20, tls=context)
+    # Nothing is read of the connection, so the server's settings are not acknowledged.
+    flood = threading.Thread(
+        target=connection.send,
+        args=(http2.PREFACE + http2.settings() + http2.short_calls(INFER, calls),),
+    )
+    flood.start()
+    while flood.is_alive():
+        caller.infer(identity_request(), timeout=10)
+    connection.read_to_end()  # a timeout where the server does not hang up
     assert threads(server) - before < 10
-    grown = sizes[-1] - resident
-    print(f"{calls} calls that send headers only take {grown >> 20} MiB")
-    assert grown < calls * 16 << 10
+    held = (server.peak_resident_bytes() - resident) // mib
+    print(f"{calls} calls that acknowledge nothing took {held} MiB")
+    # 6.5 GiB before they were counted. A quiet machine holds 45 to 66 MiB; where the server's threads wait for a core, more
+    # arrives before they have counted, and 201 MiB were seen.
+    assert held <= 300
     connection.close()
     caller.infer(identity_request())
+    wait_until(lambda: server.resident_bytes() - resident < 32 * mib)
 
 
 def test_row_37_messages_that_stop_half_way_do_not_shut_out_others(
@@ -326,7 +346,7 @@ class HttpCrowd:
     def __init__(self, address: str, path: str):
         host, port = address.split(":")
         self._place = (host, int(port))
-        self._request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        self._request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         self._connections: list[socket.socket] = []
 
     def join(self) -> bool:
@@ -344,6 +364,14 @@ class HttpCrowd:
     def leave(self, count: int) -> None:
         for _ in range(count):
             self._connections.pop().close()
+
+    def forget(self, count: int) -> None:
+        """The oldest, on whom the server has hung up or is about to; a request would keep them."""
+        for connection in self._connections[:count]:
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(1) == b""
+            connection.close()
+        del self._connections[:count]
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -374,7 +402,7 @@ HTTP_CONNECTIONS, METRICS_CONNECTIONS = 1024, 64
 def test_row_38_http_connections_beyond_the_limit(
     start_server, identity_repository, port: str
 ):
-    """The one too many is hung up on; those that are in go on, the other ports too, and a place that is left is taken."""
+    """Row 103: who has been idle for longest makes room; the others go on, the other ports too, and a place that is left is taken."""
     server = start_server("--model-repository", identity_repository)
     limit = METRICS_CONNECTIONS if port == "metrics" else HTTP_CONNECTIONS
     files = 4 * HTTP_CONNECTIONS
@@ -395,11 +423,12 @@ def test_row_38_http_connections_beyond_the_limit(
         while len(crowd) < limit:
             assert crowd.join(), len(crowd)
         for _ in range(20):
-            assert not crowd.join()
+            assert crowd.join()
+        crowd.forget(20)
         assert crowd.all_are_answered()
         assert answers(server.grpc)
         crowd.leave(5)
-        wait_until(crowd.join)
+        assert crowd.join()
         crowd.leave(len(crowd))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, ours)
@@ -417,44 +446,21 @@ def answers(address: str) -> bool:
     return True
 
 
-def test_row_38_more_http_connections_than_may_be_open(
+def test_row_103_the_connection_that_is_idle_for_longest_makes_room(
     start_server, identity_repository
 ):
-    """Those that are in stay in; one more is closed without an answer, and taken again once there is room."""
+    """Silent ones shut nobody out of a port that is full."""
     server = start_server(
         *("--model-repository", identity_repository, "--http-max-connections", "8")
     )
     host, _, port = server.http.rpartition(":")
-    ask = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
-
-    def connect() -> socket.socket:
-        return socket.create_connection((host, int(port)), timeout=30)
-
-    early = [connect() for _ in range(8)]
-    for one in early:
-        one.sendall(ask)
-        assert one.recv(4096).startswith(b"HTTP/1.1 200")
-    for _ in range(20):
-        with connect() as late:
-            try:
-                late.sendall(ask)
-                assert late.recv(4096) == b""
-            except (ConnectionResetError, BrokenPipeError):
-                pass
-    for one in early:
-        one.sendall(ask)
-        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+    silent = [
+        socket.create_connection((host, int(port)), timeout=30) for _ in range(24)
+    ]
+    HttpCaller(server.http).infer(identity_request())
+    assert silent[0].recv(1) == b""
+    for one in silent:
         one.close()
-    over_http = HttpCaller(server.http)
-
-    def is_taken() -> bool:
-        try:
-            over_http.infer(identity_request())
-        except (OSError, http.client.HTTPException):
-            return False
-        return True
-
-    wait_until(is_taken)
 
 
 def test_row_38_streams_beyond_a_connections_limit_end_it(grpc_caller: Caller, server):

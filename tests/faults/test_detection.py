@@ -526,7 +526,7 @@ def test_row_62_results_that_nobody_waits_for_are_not_made(slow_server):
         host, _, port = server.http.rpartition(":")
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(
-                b"POST /v1/segment?model=segments&confidence=true HTTP/1.1\r\nHost: x\r\n"
+                b"POST /v1/segment?model=segments&confidence=true HTTP/1.1\r\nHost: localhost\r\n"
                 + f"Content-Length: {len(file)}\r\n\r\n".encode()
                 + file
             )

@@ -1,7 +1,9 @@
-"""Rows 14, 17-22, 24 and 43 of docs/faults.md: image files that no client should send."""
+"""Rows 14-24, 43, 111-113, 115 and 116 of docs/faults.md: image files that no client should send."""
 
 from __future__ import annotations
 
+import base64
+import io
 import struct
 import zlib
 
@@ -90,11 +92,105 @@ INVALID = {
     "row 18: HTML": b"<!doctype html><html><body>hello</body></html>",
     "row 18: SVG": b'<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"/>',
     "row 18: PDF": b"%PDF-1.7\n" + bytes(100),
-    "row 18: TIFF": picture("TIFF"),
-    "row 18: BMP": picture("BMP"),
-    "row 22: GIF": picture("GIF"),
+    "row 115: half a GIF": picture("GIF")[:-100],
+    "row 115: half a BMP": picture("BMP")[:-100],
+    "row 115: half a TIFF": picture("TIFF")[:-100],
+    "row 115: half an AVIF": picture("AVIF")[:-100],
     "row 24: 1 x 4000": picture("PNG", size=(4000, 1)),
 }
+
+
+# What callers send in a picture's place, and the word of the refusal by which they find out.
+KINDS = {
+    "HEIC": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40),
+    "JPEG XL": b"\xff\x0a" + bytes(40),
+    "JPEG 2000": b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(40),
+    "Photoshop": b"8BPS\0\1" + bytes(40),
+    "PDF": b"%PDF-1.7\n" + bytes(40),
+    "icon": b"\0\0\1\0\1\0\x10\x10" + bytes(40),
+    "HTML": b"<!DOCTYPE html><html><body>404</body></html>",
+    "SVG": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>',
+    "JSON": b'{"error": "not found"}',
+    "base64": base64.b64encode(picture("JPEG")),
+    "data URL": b"data:image/png;base64," + base64.b64encode(picture("PNG")),
+    "URL": b"https://example.org/cat.jpg",
+    "'Not found": b"Not found: /cat.jpg",
+    "CgBI": picture("PNG")[:8] + chunk(b"CgBI", bytes(4)) + picture("PNG")[8:],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_113_refusals_name_what_came(caller: Caller | HttpCaller, kind: str):
+    error = caller.refused(image_request(KINDS[kind]))
+    expect(error, "INVALID_ARGUMENT", "image.unsupported_type")
+    assert kind in error.details(), error.details()
+
+
+def spare(junk: bytes, before: bytes, **options) -> bytes:
+    jpeg = picture("JPEG", **options)
+    at = jpeg.rindex(before)
+    return jpeg[:at] + junk + jpeg[at:]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        spare(bytes(12), b"\xff\xd9"),
+        spare(b"\0\0", b"\xff\xdb"),
+        spare(b"\xff\0\0\0", b"\xff\xdb"),
+        spare(b"\xff\xfe\0\0", b"\xff\xdb"),
+    ],
+    ids=["before the end", "between segments", "stuffing", "comment of length 0"],
+)
+def test_row_111_spare_bytes_touch_no_pixel(caller: Caller | HttpCaller, file: bytes):
+    whole = caller.infer(image_request(picture("JPEG")))
+    np.testing.assert_array_equal(caller.infer(image_request(file)), whole)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda png: png[:-12],
+        lambda png: png[:-4] + bytes(4),
+        lambda png: png[:-16] + bytes(4) + png[-12:],
+        lambda png: png[:33] + chunk(b"PLTE", bytes(3 * 257)) + png[33:],
+        lambda png: png[:33] + chunk(b"acTL", bytes([0, 0, 0, 1, 0, 0, 0, 0])) + png[33:],
+    ],
+    ids=["no end", "checksum of the end", "checksum of the pixels", "palette", "one frame"],
+)  # fmt: skip
+def test_row_112_what_every_reader_forgives(caller: Caller | HttpCaller, damage):
+    png = picture("PNG")
+    whole = caller.infer(image_request(png))
+    np.testing.assert_array_equal(caller.infer(image_request(damage(png))), whole)
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "GIF"])
+def test_row_22_an_animation_is_its_first_frame(
+    caller: Caller | HttpCaller, format: str
+):
+    options = {"lossless": True} if format == "WEBP" else {}
+    still = picture(format, **options)
+    other = Image.open(io.BytesIO(picture("PNG"))).transpose(Image.Transpose.ROTATE_180)
+    moving = picture(format, save_all=True, append_images=[other], **options)
+    first, whole = (caller.infer(image_request(file)) for file in (moving, still))
+    np.testing.assert_array_equal(first, whole)
+
+
+@pytest.mark.parametrize("format", ["BMP", "TIFF"])
+def test_row_115_further_kinds_are_their_pixels(
+    caller: Caller | HttpCaller, format: str
+):
+    png = caller.infer(image_request(picture("PNG")))
+    np.testing.assert_array_equal(caller.infer(image_request(picture(format))), png)
+
+
+def test_row_113_json_holds_pictures_as_base64(http_caller: HttpCaller):
+    whole = http_caller.infer(image_request(picture("JPEG")))
+    text = base64.b64encode(picture("JPEG")).decode()
+    for data in (text, "data:image/jpeg;base64," + text):
+        request = infer_request("image", "BYTES", (1, 1), [])
+        request.inputs[0].contents.bytes_contents.append(data.encode())
+        np.testing.assert_array_equal(http_caller.infer(request), whole)
 
 
 @pytest.mark.parametrize("case", INVALID, ids=list(INVALID))
@@ -164,7 +260,7 @@ def test_row_43_one_bad_image_fails_its_own_request_only(
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-def test_row_39_images_of_one_request_wait_for_each_others_memory(
+def test_rows_39_and_116_images_of_one_request_wait_for_each_others_memory(
     start_server, one_model, connect, format: str
 ):
     """Each fits the imaging memory, and all of them not by far."""
@@ -179,7 +275,9 @@ def test_row_39_images_of_one_request_wait_for_each_others_memory(
     together = caller.infer(image_request(*[file] * 16), timeout=120)
     assert np.abs(together - alone).max() <= 1e-4 * alone.std()
     larger = image_request(picture("PNG", size=(2 * size[0], 2 * size[1])))
-    expect(caller.refused(larger), "RESOURCE_EXHAUSTED", "image.too_large_to_decode")
+    error = caller.refused(larger)  # row 116
+    expect(error, "RESOURCE_EXHAUSTED", "image.too_large_to_decode")
+    assert "--imaging-memory" in error.details()
 
 
 def test_row_43_one_bad_image_of_several_fails_the_request_they_share(

@@ -1,11 +1,14 @@
-"""Rows 34, 35, 44, 45 and 47 of docs/faults.md: callers that go away, servers that are told to stop, hostile names."""
+"""Rows 34, 35, 44, 45, 47 and 96 of docs/faults.md: callers that go away, servers that are told to stop, hostile names,
+a log that nobody reads."""
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
+import fcntl
 import http.client
 import json
+import os
 import pathlib
 import random
 import signal
@@ -13,10 +16,12 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from typing import Self
 
 import grpc
 import numpy as np
+import pytest
 import raw_http2 as http2
 import tritonclient.grpc as triton
 from fault_support import (
@@ -88,7 +93,7 @@ def test_rows_34_35_callers_that_close_at_any_moment_leave_nothing_behind(
         head, tensors = infer_body(request)
         body = head + tensors
         messages.append(
-            f"POST {infer_path(request)} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+            f"POST {infer_path(request)} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
             f"Inference-Header-Content-Length: {len(head)}\r\n\r\n".encode()
             + body
         )
@@ -255,6 +260,52 @@ def test_row_44_a_second_sigterm_ends_the_server_at_once(start_server, one_model
     assert time.monotonic() - start < 5
 
 
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """The end of a full pipe that nobody reads."""
+    reader, writer = os.pipe()
+    size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writer, b"\n" * size)
+    yield writer
+    for end in (reader, writer):
+        os.close(end)
+
+
+def test_row_96_a_log_that_nobody_reads_holds_up_nothing(
+    start_server, one_model, unread
+):
+    server = start_server(
+        *("--model-repository", one_model, "--access-log", "all"),
+        *("--log-level", "debug"),
+        errors=unread,
+    )
+    over_grpc, over_http = both(server)
+    for _ in range(100):
+        answers = [caller.infer(infer_request()) for caller in (over_grpc, over_http)]
+        np.testing.assert_array_equal(*answers)
+    expect(
+        over_http.refused(infer_request(id="x" * 900, shape=(1,))), "INVALID_ARGUMENT"
+    )
+    for path in ("/v2/health/live", "/readyz"):
+        over_http.ask("GET", path, timeout=5)
+    assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
+    assert gauge(scrape(server.metrics), "fovea_log_dropped_lines_total") == 0
+    assert server.terminate(30) == 0
+
+
+def test_row_96_the_second_sigterm_waits_for_no_reader(start_server, one_model, unread):
+    """Over no protocol: it is asked by signals alone."""
+    server = start_server(
+        *("--model-repository", one_model, "--drain-delay", "60000"), errors=unread
+    )
+    server.process.send_signal(signal.SIGTERM)
+    wait_until(
+        lambda: health_of(server.grpc, "") != health_pb2.HealthCheckResponse.SERVING
+    )
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(10) == 1
+
+
 def test_row_44_sigterm_while_loading_stops_the_server(start_server, tmp_path):
     folder = tmp_path / "models" / "large"
     (folder / "1").mkdir(parents=True)
@@ -324,13 +375,16 @@ def test_row_33_a_load_that_hangs_holds_up_no_other_call(
     hanging.result(60)
 
 
-def test_row_44_sigterm_while_the_disk_hangs_at_the_start_ends_the_server(
-    start_server, one_model, hanging_disk
+def test_rows_44_and_96_sigterm_while_disk_and_log_hang_ends_the_server(
+    start_server, one_model, hanging_disk, unread
 ):
     environment, hang = hanging_disk
     hang.touch()
     server = start_server(
-        "--model-repository", one_model, environment=environment, ready=False
+        *("--model-repository", one_model),
+        environment=environment,
+        ready=False,
+        errors=unread,
     )
     wait_until(lambda: hang.read_text() == "hangs")
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.NOT_SERVING

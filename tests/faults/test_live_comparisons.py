@@ -179,7 +179,7 @@ def test_row_89_a_server_without_experiments_says_so(
     [
         # What says nothing is a plan of nothing; protobuf's parser takes lists of nothing for that too.
         (b"", "experiment.bad_plan"),
-        (b'{"arms": ' + b"[" * 5000 + b"]" * 5000 + b"}", "experiment.bad_plan"),
+        (b'{"arms": ' + b"[" * 5000 + b"]" * 5000 + b"}", "request.json"),
         (b"{", "request.json"),
         (b"[]", "request.json"),
         (b'{"name": 1}', "request.json"),

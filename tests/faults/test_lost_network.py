@@ -212,7 +212,7 @@ def test_row_37_an_http_caller_whose_network_is_lost_is_given_up(
     )
     text, tensors = infer_body(identity_request())
     waiting.sendall(
-        b"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\n"
+        b"POST /v2/models/identity/infer HTTP/1.1\r\nHost: localhost\r\n"
         b"Inference-Header-Content-Length: %d\r\n"
         % len(text)
         + b"Content-Length: %d\r\n\r\n" % len(text + tensors)

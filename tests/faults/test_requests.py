@@ -77,6 +77,30 @@ def test_row_1_every_other_method_refuses_malformed_bytes_too(grpc_caller: Calle
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, method
 
 
+def test_row_1_a_call_without_a_whole_message_is_refused(grpc_caller: Caller):
+    for method in ("ModelInfer", "ServerMetadata"):
+        ask = grpc_caller.channel.stream_unary(SERVICE + method)
+        with pytest.raises(grpc.RpcError) as refused:
+            ask(iter([]), timeout=30)
+        expect(refused.value, "INVALID_ARGUMENT", "request.malformed")
+
+
+def test_row_102_a_name_that_is_not_the_servers_is_refused(
+    http_caller: HttpCaller, server
+):
+    metrics = HttpCaller(server.metrics)
+    for caller, method, path in (
+        (http_caller, "GET", "/v2/models/stats"),
+        (http_caller, "POST", "/v2/repository/index"),
+        (http_caller, "GET", "/"),
+        (metrics, "GET", "/metrics"),
+    ):
+        error = caller.refused_call(method, path, Host="evil.example:8000")
+        expect(error, "INVALID_ARGUMENT", "http.other_host")
+        assert error.status == 421
+        caller.ask(method, path, Host="localhost")
+
+
 def test_row_2_a_deeply_nested_message_is_refused(grpc_caller: Caller):
     payload = b""
     for _ in range(
@@ -303,12 +327,6 @@ INVALID = {
     "row 10: bytes after the last element": lambda: infer_request(
         "image", "BYTES", (1, 1), [bytes_tensor(picture()) + b"rest"]
     ),
-    "row 11: NaN": lambda: infer_request(
-        raw=[pixel_values(fill=float("nan")).tobytes()]
-    ),
-    "row 11: infinity": lambda: infer_request(
-        raw=[pixel_values(fill=float("inf")).tobytes()]
-    ),
     "row 25: parent folder": lambda: infer_request(model="../shapes"),
     "row 25: absolute path": lambda: infer_request(model="/etc"),
     "row 25: a path": lambda: infer_request(model="a/b"),
@@ -333,7 +351,7 @@ OF_THE_PATH = {
 
 
 @pytest.mark.parametrize("case", INVALID, ids=list(INVALID))
-def test_rows_7_to_11_and_25_are_invalid_arguments(
+def test_rows_7_to_10_and_25_are_invalid_arguments(
     caller: Caller | HttpCaller, case: str
 ):
     refusal = caller.refused(INVALID[case]())
@@ -349,16 +367,25 @@ def test_row_11_denormals_are_numbers(caller: Caller | HttpCaller):
     ).all()
 
 
-def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
+def test_row_11_numbers_that_are_not_finite_are_refused_where_the_model_says_so(
+    start_server, one_model, connect
+):
+    write_in_spec(one_model, "allow_non_finite: false")
+    caller = connect(start_server("--model-repository", one_model))
+    for fill in (float("nan"), float("inf")):
+        request = infer_request(raw=[pixel_values(fill=fill).tobytes()])
+        expect(caller.refused(request), "INVALID_ARGUMENT", "request.non_finite")
+
+
+def test_rows_11_and_12_what_is_not_finite_concerns_its_own_request_only(
     start_server, repository, connect
 ):
-    """Where a model lets them in, infinities reach its output: an error for that request, in a batch with good ones
-    (row 43)."""
+    """NaN that came in is answered with what comes of it; of numbers, an output that is none is an error, and the
+    model's. Either in a batch with good ones (row 43)."""
     batch = 4
     # Long enough for a full batch to come together, whatever the machine does besides.
     write_in_spec(
         repository,
-        "allow_non_finite: true",
         f"max_batch_size: {batch}",
         "dynamic_batching { max_queue_delay_microseconds: 10000000 }",
     )
@@ -367,14 +394,22 @@ def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
         *("--model-control-mode", "explicit", "--load-model", MODEL),
     )
     caller = connect(server)
-    bad = infer_request(raw=[pixel_values(fill=float("nan")).tobytes()])
+    nan, huge = (
+        infer_request(raw=[pixel_values(fill=fill).tobytes()])
+        for fill in (float("nan"), 3e38)
+    )
+    alone = caller.infer(infer_request())
     for round in range(3):
-        requests = [infer_request(), bad, infer_request(), infer_request()]
+        requests = [infer_request(), huge, nan, infer_request()]
         answers = in_parallel(caller, requests)
         expect(answers.pop(1), "INTERNAL")
-        for _, parameters in answers:
-            # All four: the bad one was among them.
+        logits, told = answers.pop(1)
+        assert not np.isfinite(logits).any() and told["fovea.non_finite_input"]
+        for values, parameters in answers:
+            # All four: the bad ones were among them.
             assert parameters["fovea.batch_size"] == batch
+            assert "fovea.non_finite_input" not in parameters
+            assert np.abs(values - alone).max() <= 1e-4 * alone.std()
         count = metric(
             server.metrics, f'fovea_non_finite_outputs_total{{.*model="{MODEL}".*}}'
         )

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import urllib.request
+from collections.abc import Callable
 
+import grpc
+import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from fault_support import MODEL, Caller, expect, health_of, infer_request, wait_until
+from fault_support import (
+    MODEL,
+    Caller,
+    both,
+    expect,
+    gauge,
+    health_of,
+    infer_request,
+    reason,
+    refusal_of,
+    scrape,
+    wait_until,
+)
 from grpc_health.v1 import health_pb2
-from running_server import SERVER, command_line
+from http_caller import HttpCaller, lines_of
+from running_server import BUILD, ROOT, SERVER, Server, command_line
 
 
 def index_of(address: str) -> dict[str, dict]:
@@ -224,19 +243,25 @@ def test_a_port_that_is_taken_is_told_with_its_flag(one_model):
     assert "--grpc-port" in line
 
 
-def test_row_39_a_server_that_gets_no_thread_says_that_it_cannot_start(
-    tmp_path,
-):
+@pytest.fixture
+def no_more_threads(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A library that lets a server start no more threads, to be loaded before it."""
     library = tmp_path / "no_more_threads.so"
     source = pathlib.Path(__file__).with_name("no_more_threads.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def test_row_39_a_server_that_gets_no_thread_says_that_it_cannot_start(
+    tmp_path, no_more_threads
+):
     broken = tmp_path / "models" / "broken"
     broken.mkdir(parents=True)
     # One more each time, until it has started, and ends for another reason.
     for threads in range(64):
         code, text = refused_start(
             "--model-repository", broken.parent, "--exit-on-load-error", "--threads", 1, "--imaging-threads", 1,
-            environment={"LD_PRELOAD": str(library), "FOVEA_TEST_THREADS": str(threads)},
+            environment={"LD_PRELOAD": str(no_more_threads), "FOVEA_TEST_THREADS": str(threads)},
         )  # fmt: skip
         assert code == 1, (threads, text)
         if "ending (--exit-on-load-error)" in text:
@@ -244,6 +269,222 @@ def test_row_39_a_server_that_gets_no_thread_says_that_it_cannot_start(
         says = "cannot start: the system has no thread left"
         assert says in text, (threads, text)  # a drain may follow
     assert 12 < threads < 63  # of the server's own, gRPC's aside
+
+
+PICTURE = next((ROOT / "client/examples").glob("*.jpg")).read_bytes()
+
+
+def calls_that_run_models(server: Server) -> dict[str, Callable[[], object]]:
+    """What has LibTorch's operators start threads that help them, and the server threads of a model's own."""
+    over_grpc, over_http = both(server)
+
+    def post(path: str, body: bytes = PICTURE) -> Callable[[], object]:
+        return lambda: list(
+            lines_of(
+                urllib.request.Request(f"http://{server.http}{path}", body), timeout=120
+            )
+        )
+
+    short = "rounds=2&max_rounds=2"
+    calls = {
+        f"{name} over {type(caller).__name__}": (lambda call=call: call())
+        for caller in (over_grpc, over_http)
+        for name, call in {
+            "infer": lambda caller=caller: caller.infer(infer_request(), timeout=120),
+            "load": lambda caller=caller: caller.load("another", timeout=120),
+            "reload": lambda caller=caller: caller.load(MODEL, timeout=120),
+        }.items()
+    }
+    return calls | {
+        "classify": lambda: over_http.ask(
+            "POST", f"/v1/classify?model={MODEL}", PICTURE, timeout=120
+        ),
+        "compare": post(f"/v1/compare?model={MODEL}&attention=knn:k=9&{short}"),
+        "sweep": post(f"/v1/sweep?model={MODEL}&over=BATCH&values=1,2&rounds=2"),
+        "explain": lambda: over_http.ask(
+            "POST",
+            f"/v1/explain?model={MODEL}&method=ROLLOUT&method=ATTRIBUTION",
+            PICTURE,
+            timeout=120,
+        ),
+    }
+
+
+def test_row_97_while_no_thread_can_be_had_callers_are_told_and_the_server_lives(
+    start_server, one_model, tmp_path, no_more_threads
+):
+    shutil.copytree(one_model / MODEL, one_model / "another")
+    spec = one_model / "another" / "model.textproto"
+    spec.write_text(spec.read_text().replace(f'name: "{MODEL}"', 'name: "another"'))
+    none = tmp_path / "none"
+    server = start_server(
+        *("--model-repository", one_model, "--model-control-mode", "explicit"),
+        *("--load-model", MODEL, "--enable-experiments", "--threads", "2"),
+        environment={
+            "LD_PRELOAD": str(no_more_threads),
+            "FOVEA_TEST_NO_THREADS": str(none),
+        },
+    )
+    # The model has run only its warm-up, so its thread may have no helpers yet.
+    none.touch()
+    refused = set()
+    try:
+        Caller(server.grpc).infer(infer_request())
+    except grpc.RpcError as error:
+        assert reason(error) == "server.no_thread", error
+    assert server.alive(), server.lines()[-5:]
+    none.unlink()
+    before = Caller(server.grpc).infer(infer_request())
+    for name, call in calls_that_run_models(server).items():
+        none.touch()
+        try:
+            call()
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNAVAILABLE, (name, error)
+            assert reason(error) == "server.no_thread", (name, error)
+            refused.add(name)
+        assert server.alive(), (name, server.lines()[-5:])
+        none.unlink()
+        call()
+        for caller in both(server):
+            np.testing.assert_array_equal(caller.infer(infer_request()), before)
+    # A load has threads of its own to start.
+    assert {"load over Caller", "load over HttpCaller"} <= refused
+    assert server.terminate() == 0
+
+
+def test_row_98_a_variable_that_is_empty_or_unknown_is_named(
+    start_server, one_model, monkeypatch
+):
+    monkeypatch.setenv("FOVEA_GRPC_PRT", "9")
+    for name in ("FOVEA_API_KEYS_FILE", "FOVEA_TLS_CERT", "FOVEA_HTTP_API"):
+        code, text = refused_start("--model-repository", one_model, environment={name: ""})  # fmt: skip
+        assert (code, f"{name} is set and empty" in text) == (2, True), text
+    server = start_server("--model-repository", one_model)
+    server.wait_for_log(
+        "the environment variable FOVEA_GRPC_PRT does not belong to any flag"
+    )
+
+
+def test_row_100_a_model_that_is_a_link_out_of_the_repository_is_missing(
+    start_server, one_model, tmp_path
+):
+    """As KServe lays out the models of a `pvc://`."""
+    outside = tmp_path / "volume"
+    shutil.move(one_model / MODEL, outside / MODEL)
+    (one_model / MODEL).symlink_to(outside / MODEL)
+    server = start_server("--model-repository", one_model, ready=False)
+    server.wait_for_log(
+        rf"not ready: 0 of 1 models have loaded; {MODEL}: {MODEL} leads out of the repository"
+    )
+    for caller in both(server):
+        expect(refusal_of(lambda: caller.infer(infer_request())), "NOT_FOUND", "model.not_found")  # fmt: skip # noqa: B023
+    assert "leads out" in index_of(server.grpc)[MODEL]["reason"]
+    checked = subprocess.run(
+        [BUILD / "bin" / "fovea", "check", one_model], check=False, capture_output=True, text=True
+    )  # fmt: skip
+    assert checked.returncode == 1 and "leads out of the repository" in checked.stdout
+
+
+def states(server: Server) -> dict[str, float]:
+    """How many models are in each state, by the metrics."""
+    found = re.findall(r'^fovea_models{state="(\w+)"} (\S+)$', scrape(server.metrics), re.MULTILINE)  # fmt: skip
+    return {name: float(count) for name, count in found if float(count)}
+
+
+def why_not_ready(server: Server, **fields: str) -> dict:
+    return HttpCaller(server.http).refused_call("GET", "/readyz", **fields).body
+
+
+def test_row_101_a_model_that_fails_at_the_start_is_told_wherever_readiness_is_asked(
+    start_server, one_model, tmp_path
+):
+    (one_model / "broken").mkdir()
+    keys = tmp_path / "keys.json"
+    groups = ["repository", "inference"]
+    keys.write_text(json.dumps({"keys": [{"name": "it", "sha256": hashlib.sha256(b"x").hexdigest(), "groups": groups}]}))  # fmt: skip
+    server = start_server("--model-repository", one_model, ready=False)
+    server.wait_for_log("not ready")
+    reason = "the folder holds no model.textproto"
+    assert why_not_ready(server) == {
+        "ready": False,
+        "reason": "1 of 2 models have loaded",
+        "models": [{"name": "broken", "state": "UNAVAILABLE", "reason": reason}],
+    }
+    assert gauge(scrape(server.metrics), "fovea_server_ready") == 0
+    assert states(server) == {"ready": 1, "failed": 1}
+    health = subprocess.run(
+        [BUILD / "bin" / "fovea", "--server", server.grpc, "health"], check=False, capture_output=True, text=True
+    )  # fmt: skip
+    assert health.returncode == 1
+    assert health.stderr == f"fovea: the server is not ready: broken: {reason}\n"
+    # Callers without a key are told no names.
+    guarded = start_server(
+        *("--model-repository", one_model, "--api-keys-file", keys), ready=False
+    )
+    guarded.wait_for_log("not ready")
+    assert "models" not in why_not_ready(guarded)
+    assert "models" in why_not_ready(guarded, Authorization="Bearer x")
+
+
+def test_row_101_while_models_load_the_time_that_is_left_is_told(
+    start_server, one_model, hanging_disk
+):
+    environment, hang = hanging_disk
+    hang.touch()
+    # It fails before the other is read, which is enough for a forecast.
+    (one_model / "broken").mkdir()
+    server = start_server(
+        "--model-repository", one_model, environment=environment, ready=False
+    )
+    wait_until(lambda: hang.read_text() == "hangs")
+    wait_until(lambda: "left" in why_not_ready(server)["reason"])
+    forecast = r"0 of 2 models have loaded, about \d+ s are left"
+    why = why_not_ready(server)
+    assert re.fullmatch(forecast, why["reason"]), why
+    rows = {row["name"]: row for row in why["models"]}
+    assert {name: row["state"] for name, row in rows.items()} == {
+        "broken": "UNAVAILABLE",
+        MODEL: "LOADING",
+    }
+    models = subprocess.run(
+        [BUILD / "bin" / "fovea", "--server", server.grpc, "models"], check=True, capture_output=True, text=True
+    ).stdout  # fmt: skip
+    assert re.search(rf"^{MODEL} .* loading ", models, re.MULTILINE), models
+    server.wait_for_log(rf"loading: {forecast}")  # every five seconds
+    hang.unlink()
+    server.wait_for_log("not ready: 1 of 2 models have loaded; broken: ")
+    assert why_not_ready(server)["reason"] == "1 of 2 models have loaded"
+
+
+def test_row_101_a_broken_model_may_be_left_out(start_server, one_model):
+    (one_model / "broken").mkdir()
+    server = start_server(
+        "--model-repository", one_model, "--strict-readiness", "false"
+    )
+    server.wait_for_log(
+        r"ready without some models: 1 of 2 models have loaded; broken: "
+    )
+    for caller in both(server):
+        caller.infer(infer_request())
+    assert gauge(scrape(server.metrics), "fovea_server_ready") == 1
+
+
+def test_row_101_a_server_whose_last_model_is_gone_is_not_ready(
+    start_server, one_model, connect
+):
+    server = start_server(
+        *("--model-repository", one_model, "--model-control-mode", "explicit"),
+        *("--load-model", MODEL),
+    )
+    caller = connect(server)
+    caller.unload(MODEL)
+    assert why_not_ready(server) == {"ready": False, "reason": "no model serves"}
+    assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert states(server) == {"unloaded": 1}
+    caller.load(MODEL)
+    assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
+    HttpCaller(server.http).ask("GET", "/readyz")
 
 
 @pytest.mark.skipif(

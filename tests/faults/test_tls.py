@@ -101,19 +101,12 @@ def shake_hands(address: tuple[str, int], context: ssl.SSLContext) -> bytes:
 def secure_caller(
     server: Server, root: pathlib.Path, shown: Certificate | None = None
 ) -> Caller:
-    caller = Caller(server.grpc)
-    caller.channel.close()
     pair = (
         (shown.key.read_bytes(), shown.certificate.read_bytes())
         if shown
         else (None, None)
     )
-    caller.channel = grpc.secure_channel(
-        server.grpc,
-        grpc.ssl_channel_credentials(root.read_bytes(), *pair),
-        options=[("grpc.use_local_subchannel_pool", 1)],
-    )
-    return caller
+    return Caller(server.grpc, grpc.ssl_channel_credentials(root.read_bytes(), *pair))
 
 
 def test_row_49_what_cannot_be_used_is_refused_at_the_start_and_no_port_opens(
@@ -174,11 +167,11 @@ def test_row_49_only_callers_that_prove_themselves_get_an_answer(
         secure_caller(server, authority.root, shown).infer(identity_request())
 
     is_served()
-    assert re.search(r"principal=\"?caller", server.log.read_text())
+    server.wait_for_log(r"principal=\"?caller")
 
     for name, address in ports(server).items():  # in plain text: no answer, the end
         with socket.create_connection(address, timeout=30) as plain:
-            plain.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            plain.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             received = read_to_end(plain)
             assert not received.startswith(b"HTTP"), name
     expect(Caller(server.grpc).refused(identity_request()), "UNAVAILABLE")
@@ -444,6 +437,11 @@ def test_foveas_clients_speak_tls_and_show_what_they_are_asked_for(
     ):
         figures = json.loads(subprocess.check_output(one, env=asked))
         assert figures["models"][0]["answered"] == 1, figures
-        keyless = {**asked, "FOVEA_API_KEY": ""}
+        keyless = {
+            name: text for name, text in asked.items() if name != "FOVEA_API_KEY"
+        }
         without = subprocess.run(one, env=keyless, capture_output=True, check=False)
         assert without.returncode == 1 and b"API key" in without.stderr
+        empty = {**asked, "FOVEA_API_KEY": ""}
+        refused = subprocess.run(one, env=empty, capture_output=True, check=False)
+        assert refused.returncode == 2 and b"FOVEA_API_KEY" in refused.stderr

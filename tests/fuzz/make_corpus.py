@@ -17,6 +17,7 @@ from PIL import Image
 from tritonclient.grpc import service_pb2
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
+IMAGES = CORPUS.parents[1] / "server" / "imaging" / "data"
 PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 
 
@@ -32,7 +33,7 @@ def encoded(image: Image.Image, format: str, **options: object) -> bytes:
     return file.getvalue()
 
 
-def tiff(order: str, entries: list[tuple[int, int, int, int]]) -> bytes:
+def exif_structure(order: str, entries: list[tuple[int, int, int, int]]) -> bytes:
     """A TIFF structure with one directory; an entry is tag, type, count, value."""
     mark = {"<": b"II", ">": b"MM"}[order]
     body = b"".join(
@@ -48,10 +49,10 @@ def tiff(order: str, entries: list[tuple[int, int, int, int]]) -> bytes:
 def exif() -> dict[str, bytes]:
     orientation = (0x0112, 3, 1, 6)
     return {
-        "little": tiff("<", [orientation]),
-        "big": tiff(">", [(0x010F, 2, 4, 1), orientation]),
-        "type": tiff("<", [(0x0112, 4, 1, 6)]),
-        "short": tiff(">", [orientation])[:15],
+        "little": exif_structure("<", [orientation]),
+        "big": exif_structure(">", [(0x010F, 2, 4, 1), orientation]),
+        "type": exif_structure("<", [(0x0112, 4, 1, 6)]),
+        "short": exif_structure(">", [orientation])[:15],
     }
 
 
@@ -85,6 +86,50 @@ def png() -> dict[str, bytes]:
     files["short"] = files["rgb"][:-30]
     # The first byte: whether the target mends the chunks' checksums.
     return {name: b"\1" + file for name, file in files.items()}
+
+
+def gif() -> dict[str, bytes]:
+    frames = {"save_all": True, "append_images": [picture("L").convert("RGB")]}
+    return {
+        "plain": encoded(picture("P"), "GIF", interlace=0),
+        "interlaced": encoded(picture("P"), "GIF", interlace=1),
+        "transparent": encoded(picture("P"), "GIF", transparency=3),
+        "animated": encoded(picture("P"), "GIF", **frames),
+        "short": encoded(picture("P"), "GIF")[:-20],
+    }
+
+
+def bmp() -> dict[str, bytes]:
+    return {
+        mode.lower(): encoded(picture(mode), "BMP")
+        for mode in ("1", "L", "P", "RGB", "RGBA")
+    } | {
+        name: (IMAGES / f"{name}.bmp").read_bytes()
+        for name in ("bits_16", "runs_4", "runs_8")
+    }
+
+
+def tiff() -> dict[str, bytes]:
+    files = {
+        f"{mode.lower()}_{compression}": encoded(
+            picture(mode), "TIFF", compression=compression
+        )
+        for mode, compression in (
+            ("RGB", "raw"), ("RGB", "jpeg"), ("RGBA", "tiff_lzw"), ("L", "tiff_adobe_deflate"),
+            ("P", "packbits"), ("1", "group3"), ("1", "group4"), ("CMYK", "raw"),
+        )
+    }  # fmt: skip
+    for name in ("planes_big", "tiles_little", "tiles_planes", "sixteen_big"):
+        files[name] = (IMAGES / f"{name}.tif").read_bytes()
+    files["short"] = files["rgb_raw"][:-20]
+    return files
+
+
+def avif() -> dict[str, bytes]:
+    return {
+        name: (IMAGES / f"{name}.avif").read_bytes()
+        for name in ("420", "444", "gray", "alpha", "animated", "orientation_6")
+    }
 
 
 def webp() -> dict[str, bytes]:
@@ -283,8 +328,8 @@ def load_call_json() -> dict[str, bytes]:
 
 
 TARGETS = (
-    attention_text, exif, http_framing, http_head, jpeg, model_spec, multipart, oip_codec, png,
-    safetensors, scheduler_events, trace_context, infer_request_json, load_call_json, webp,
+    attention_text, avif, bmp, exif, gif, http_framing, http_head, jpeg, model_spec, multipart, oip_codec, png,
+    safetensors, scheduler_events, trace_context, infer_request_json, load_call_json, tiff, webp,
 )  # fmt: skip
 
 

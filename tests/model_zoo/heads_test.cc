@@ -166,7 +166,7 @@ TEST(HeadRegistryTest, WhatCannotStandIsSaidInWords) {
   };
   ModelDescription description = Boxes("vit_demo_patch8_64");
   description.head = "bo\nxes";
-  EXPECT_EQ(error(description), "there is no head 'bo?xes'");
+  EXPECT_EQ(error(description), "there is no head 'bo?xes'; did you mean 'boxes'?");
   description.head = "boxes";
   description.task = Task::kSegmentation;
   EXPECT_EQ(error(description), "the head 'boxes' is for detection, and the task is segmentation");

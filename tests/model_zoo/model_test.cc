@@ -168,7 +168,8 @@ TEST_F(WeightsFileTest, PositionEmbeddingsThatAreNoSquareAreRefused) {
 }
 
 TEST(LoadModelTest, WhatCannotBeIsSaidInWords) {
-  EXPECT_EQ(LoadError({.backbone = "resnet18"}), "there is no backbone 'resnet18'");
+  EXPECT_EQ(LoadError({.backbone = "resnet18"}),
+            "there is no backbone 'resnet18'; did you mean 'resnet50'?");
   EXPECT_EQ(LoadError({.backbone = "vit_demo_patch8_64"}),
             "the model has neither weights nor a seed for random ones");
   ModelDescription description = Demo();
@@ -178,6 +179,8 @@ TEST(LoadModelTest, WhatCannotBeIsSaidInWords) {
             "the head 'retinanet' is for detection, and the task is segmentation");
   description.head = "none";
   EXPECT_EQ(LoadError(description), "there is no head 'none'");
+  description.head = "retina_net";
+  EXPECT_EQ(LoadError(description), "there is no head 'retina_net'; did you mean 'retinanet'?");
   description = Demo();
   description.image_height = 60;
   EXPECT_THAT(LoadError(description),

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 import fovea
-from fovea.model_input import ModelInput
+from fovea.model_input import ModelInput, resized
 
 DEMO = ROOT / "model_zoo" / "demo"
 EXAMPLES = sorted((ROOT / "client/examples").glob("*.jpg"))
@@ -228,6 +228,8 @@ def test_versions_are_chosen_and_read(tmp_path: pathlib.Path) -> None:
     assert fovea.Model(folder, version=1).version == 1
     with pytest.raises(RuntimeError, match="model shapes has no version 2"):
         fovea.Model(folder, version=2)
+    with pytest.raises(TypeError, match="version is a number or None, not '1'"):
+        fovea.Model(folder, version="1")
 
 
 @pytest.mark.parametrize("prepared", [True, False])
@@ -287,6 +289,7 @@ def test_pixels_are_those_of_timms_evaluation_transform(
         resize_mode="SHORTEST_EDGE",
         interpolation="BICUBIC",
         crop_fraction=fraction,
+        crop_offset="NEAREST",
         shorter_side=0,
         longer_side=0,
         fast_decode=False,
@@ -303,6 +306,21 @@ def test_pixels_are_those_of_timms_evaluation_transform(
         np.testing.assert_allclose(
             found, expected, rtol=0, atol=1e-5, err_msg=str(size)
         )
+
+
+@pytest.mark.parametrize("name", ["BILINEAR", "BICUBIC"])
+def test_two_passes_resize_as_pillow_13_does(name: str) -> None:
+    """Of one pass all versions of Pillow make the same."""
+    resample = Image.Resampling[name]
+    random = np.random.default_rng(1)
+    for height, width, to_height, to_width in random.integers(1, 200, (100, 4)):
+        picture = Image.fromarray(random.integers(0, 256, (height, width, 3), np.uint8))
+        left, top, right, bottom = random.uniform([0, 0, 0.6, 0.6], [0.4, 0.4, 1, 1])
+        part = (left * width, top * height, right * width, bottom * height)
+        for box in (None, part):
+            passes = resized(picture, (to_height, to_width), resample, box)
+            whole = picture.resize((to_width, to_height), resample, box)
+            assert np.array_equal(passes, whole)
 
 
 def test_pictures_of_different_input_sizes_are_no_batch() -> None:

@@ -67,23 +67,25 @@ def test_stage_maps_are_timms(tmp_path: pathlib.Path) -> None:
     check_features(pair, maps)
 
 
-@pytest.mark.parametrize("size", [(256, 256), (224, 128)])
+@pytest.mark.parametrize("order", ["PAD_THEN_ROLL", "ROLL_THEN_PAD"])
+@pytest.mark.parametrize("size", [(256, 256), (224, 128), (320, 192)])
 def test_another_input_size_pads_its_windows(
-    size: tuple[int, int], tmp_path: pathlib.Path
+    size: tuple[int, int], order: str, tmp_path: pathlib.Path
 ) -> None:
     """256 pixels: maps of 64, 32, 16 and 8 tokens, which windows of 7 do not divide. 128: the last map is 7 x 4.
 
-    timm rolls and then pads, torchvision (and the design) the other way round: here timm does as torchvision.
+    timm rolls and then pads; for the other order it does here as torchvision.
     """
     name = "swin_tiny_patch4_window7_224"
     published = timm_model(name)
-    pair = Pair(name, published, tmp_path, images=1, side=256)
+    pair = Pair(name, published, tmp_path, images=1, side=320)
     pair.pixels = pair.pixels[..., : size[0], : size[1]].contiguous()
     published.set_input_size(size, window_size=7)
-    for stage in published.layers:
+    for stage in published.layers if order == "PAD_THEN_ROLL" else ():
         for block in stage.blocks:
             pad_before_roll(block)
-    ours = pair.ours(image_height=size[0], image_width=size[1])
+    sizes = {"image_height": size[0], "image_width": size[1]}
+    ours = pair.ours(**sizes, window_padding=order)
     assert distance(ours, pair.expected()) <= 1e-4
 
 

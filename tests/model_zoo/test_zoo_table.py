@@ -249,7 +249,7 @@ def test_the_papers_rows_are_left_out_where_another_attention_is_asked_for() -> 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["resnet18"], "there is no backbone 'resnet18'"),
+        (["resnet18"], "there is no backbone 'resnet18'; did you mean 'resnet50'?"),
         (
             ["--attention", "knn:k=9"],
             "--attention, --image-size and --head need a MODEL",

@@ -17,6 +17,8 @@ namespace {
 
 class TrainingTest : public ::testing::TestWithParam<std::string> {
  protected:
+  TrainingTest() { at::manual_seed(1); }
+
   ModelDescription Description() const {
     return {.backbone = "vit_demo_patch8_64",
             .attention = {GetParam()},

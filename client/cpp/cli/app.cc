@@ -2,8 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/command_line.h"
+#include "base/picture_folders.h"
 #include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/companion_commands.h"
@@ -30,7 +34,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
 
-`fovea COMMAND --help` says more of each command.
+`fovea help COMMAND` or `fovea COMMAND --help` says more of each command.
 Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 130 interrupted.
 )";
 
@@ -54,7 +58,7 @@ void AddImages(CLI::App& command, ImagesOptions& options, const std::string& tas
   CLI::Option* files =
       command
           .add_option("FILE", options.images,
-                      "JPEG, PNG or WebP files, folders (and those below them), quoted patterns "
+                      "Picture files, folders (and those below them), quoted patterns "
                       "(*, ?, [...]); - is an image on standard input")
           ->type_name("");
   CLI::Option* list = command
@@ -99,6 +103,17 @@ void AddOutput(CLI::App& command, std::string& output) {
       .add_option("-o,--output", output,
                   "Write pictures with what was found and a legend: a .png file for one image, "
                   "otherwise a folder")
+      ->check(CLI::Validator(
+          [](const std::string& path) {
+            return IsPicture(path) && !path.ends_with(".png") &&
+                           !std::filesystem::is_directory(path)
+                       ? absl::StrCat(
+                             "pictures are written as PNG: name a .png file or a folder, "
+                             "not '",
+                             path, "'")
+                       : std::string();
+          },
+          ""))
       ->type_name("PATH");
 }
 
@@ -237,6 +252,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
+  AddCompanionCommand(app, "capacity");
   AddCompanionCommand(app, "check");
   AddCompanionCommand(app, "import");
   AddCompanionCommand(app, "train");
@@ -259,11 +275,19 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   CLI::App app;
   AddCommands(app, options);
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    if (!reversed.empty() && reversed.back() == "help") {
+      reversed.pop_back();
+      reversed.insert(reversed.begin(), "--help");
+    }
+    app.parse(std::move(reversed));
   } catch (const CLI::CallForVersion& version) {
     console.out << version.what() << '\n';
     return kOk;
   } catch (const CLI::Success&) {
+    if (const std::string unknown = UnknownCommand(app); !unknown.empty()) {
+      return ReportUsage(console, unknown + " (see fovea --help)");
+    }
     console.out << app.help();
     return kOk;
   } catch (const CLI::ParseError& error) {
@@ -272,15 +296,12 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
       console.err << app.help();
       return kUsage;
     }
-    if (chosen.empty() && app.remaining_size() > 0) {
-      return ReportUsage(console, absl::StrCat("there is no command '", app.remaining().front(),
-                                               "' (see fovea --help)"));
-    }
     std::string command;
     for (auto at = chosen; !at.empty(); at = at.front()->get_subcommands()) {
       absl::StrAppend(&command, " ", at.front()->get_name());
     }
-    return ReportUsage(console, absl::StrCat(error.what(), " (see fovea", command, " --help)"));
+    return ReportUsage(console,
+                       absl::StrCat(RefusalText(app, error), " (see fovea", command, " --help)"));
   }
 
   const CLI::App& command = *app.get_subcommands().front();

@@ -48,6 +48,17 @@ constexpr CompanionCommand kCompanions[] = {
          "fovea-evaluate)",
      .comes_with = ComesWith::kPythonPackage,
      .asks_server = true},
+    {.name = "capacity",
+     .description =
+         "Replicas needed for a rate and a p99, by the scheduler in virtual time, without "
+         "a server (runs fovea-capacity)",
+     .comes_with = ComesWith::kBuild,
+     .usage = "RATE P99_MS SWEEP.csv [poisson|bursty|diurnal]",
+     .examples =
+         "  fovea capacity 2000 10 batches.csv\n"
+         "  fovea capacity 2000 10 batches.csv bursty\n"
+         "fovea sweep --over batch --csv writes the file.\n"
+         "Exit codes: 0 the last row is the answer, 1 no number of replicas does, 2 usage.\n"},
     {.name = "check",
      .description = "Say everything that is wrong with model folders before they are served, no "
                     "server asked (runs fovea-check)",

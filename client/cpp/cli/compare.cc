@@ -27,7 +27,8 @@ struct DatasetOutcome {
 // Of the variants that RunCompare compares, in its order.
 DatasetOutcome MeasureDataset(const CompareOptions& options, size_t variants,
                               const ServerAccess& server, const Console& console) {
-  std::vector<std::string> arguments = {"--json", "--dataset", options.dataset.path};
+  std::vector<std::string> arguments = {"--json", "--rounds", "0", "--dataset",
+                                        options.dataset.path};
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
   };
@@ -71,7 +72,12 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
                          .batch_size = options.batch_size,
                          .threads = options.threads};
   std::vector<std::string> paths;
-  for (const NamedFile& file : ExpandFiles(options.images)) {
+  FilesLeftOut left_out;
+  const std::vector<NamedFile> files = ExpandFiles(options.images, &left_out);
+  if (const std::string line = left_out.Line(); !line.empty()) {
+    console.err << "fovea: " << line << "\n";
+  }
+  for (const NamedFile& file : files) {
     if (!file.status.ok()) return Report(console, file.status, file.path);
     auto image = ReadFile(file.path);
     if (!image.ok()) return Report(console, image.status(), file.path);
@@ -92,18 +98,18 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
   }();
   if (!comparison.ok()) {
     if (interruption.happened()) return kInterrupted;
-    return Report(console, WhyNotReady(client, request.variants.front().model, comparison.status(),
-                                       options.call));
+    return Report(console,
+                  WhyNotReady(client, request.variants, comparison.status(), options.call));
   }
   if (!options.report.empty()) {
     const absl::Status written =
-        WriteFile(options.report, ComparisonReport(*comparison, paths, figures));
+        WriteFile(options.report, ComparisonReport(*comparison, paths, console.command, figures));
     if (!written.ok()) return Report(console, written);
   }
   if (options.json) {
-    console.out << ComparisonJson(*comparison, paths, figures) << '\n';
+    console.out << ComparisonJson(*comparison, paths, console.command, figures) << '\n';
   } else if (options.csv) {
-    console.out << ComparisonCsv(*comparison, figures);
+    console.out << ComparisonCsv(*comparison, console.command, figures);
   } else {
     PrintComparison(*comparison, paths, console.out, console.colour, figures);
   }

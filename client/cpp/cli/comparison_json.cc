@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/measured_json.h"
 
 namespace fovea::client {
@@ -20,8 +21,10 @@ const char* Token(Verdict verdict) {
       return "FASTER";
     case Verdict::kSlower:
       return "SLOWER";
-    case Verdict::kNoDifference:
-      return "NO_DIFFERENCE";
+    case Verdict::kEquivalent:
+      return "EQUIVALENT";
+    case Verdict::kUndecided:
+      return "UNDECIDED";
     case Verdict::kFewRounds:
       return "FEW_ROUNDS";
     case Verdict::kUnsteady:
@@ -83,6 +86,7 @@ Json ToJson(const ComparedVariant& variant) {
                {"parameters", variant.parameters},
                {"multiply_adds", variant.multiply_adds}});
   if (variant.attention_ms) json["attention_ms"] = QuartilesJson(*variant.attention_ms);
+  json["attention_left_out"] = variant.attention_left_out;
   std::visit(AddAgreement{json}, variant.agreement);
   if (variant.feature_cosine) json["feature_cosine"] = *variant.feature_cosine;
   Json answers = Json::array();
@@ -94,10 +98,22 @@ Json ToJson(const ComparedVariant& variant) {
   return json;
 }
 
+// What is said once of all variants.
+Json SharedByVariants(const Comparison& comparison, const std::string& command) {
+  Json json = {{"control", ToJson(comparison.control)},
+               {"rounds", comparison.rounds},
+               {"batch_size", comparison.batch_size},
+               {"threads", comparison.threads},
+               {"device", comparison.device}};
+  AddProvenance(comparison.measured, json);
+  json["command"] = command;
+  return json;
+}
+
 }  // namespace
 
 std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images,
-                           const DatasetFigures* dataset) {
+                           const std::string& command, const DatasetFigures* dataset) {
   Json variants = Json::array();
   for (const ComparedVariant& variant : comparison.variants) variants.push_back(ToJson(variant));
   Json decoded = Json::array();
@@ -107,14 +123,31 @@ std::string ComparisonJson(const Comparison& comparison, const std::vector<std::
                        {"height", image.height},
                        {"width", image.width}});
   }
-  Json json = {{"variants", std::move(variants)}, {"control", ToJson(comparison.control)},
-               {"rounds", comparison.rounds},     {"batch_size", comparison.batch_size},
-               {"threads", comparison.threads},   {"device", comparison.device},
-               {"images", std::move(decoded)}};
+  Json json = {{"variants", std::move(variants)}};
+  json.update(SharedByVariants(comparison, command));
+  json["images"] = std::move(decoded);
   // It has been read as JSON.
   if (dataset != nullptr) json["dataset"] = Json::parse(dataset->document);
   // File names need not be UTF-8, JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string ComparisonCsv(const Comparison& comparison, const std::string& command,
+                          const DatasetFigures* dataset) {
+  const Json shared = Flat(SharedByVariants(comparison, command));
+  std::vector<Json> rows;
+  for (const ComparedVariant& variant : comparison.variants) {
+    Json json = ToJson(variant);
+    json.erase("answers");  // one for each image
+    Json& row = rows.emplace_back(Flat(json));
+    if (dataset != nullptr) {
+      for (const auto& [column, figure] : DatasetFields(*dataset, rows.size() - 1)) {
+        row[column] = figure ? Json(*figure) : Json();
+      }
+    }
+    row.update(shared);
+  }
+  return Csv(rows);
 }
 
 }  // namespace fovea::client

@@ -35,12 +35,12 @@ std::string ComputeSection(const Comparison& comparison) {
   return ReportSection(
       "Compute", SvgBars(chart),
       "The time of a batch as a ratio to the baseline's in the same round, with the "
-      "interval in which the median lies at 95 %. A verdict says that it lies beyond "
-      "the control's, which is the baseline once more.");
+      "interval in which the median lies at 95 %. Slower and faster: it lies beyond 1 and the "
+      "control's, which is the baseline loaded once more. Equivalent: it lies within 5 % of 1.");
 }
 
-// Where the median of an image's time goes. What is measured apart may exceed its whole by a
-// little.
+// Where the median of an image's time goes. Attention that was timed in passes of its own may
+// exceed its whole by a little.
 std::string StagesSection(const Comparison& comparison) {
   BarChart chart{.title = "Time by stage",
                  .parts = {"attention", "rest of compute", "decode", "prepare", "results"}};
@@ -57,8 +57,8 @@ std::string StagesSection(const Comparison& comparison) {
   }
   return ReportSection(
       "Time by stage", SvgBars(chart),
-      "Medians: of a batch, and of decoding and preparing one image. The operators of "
-      "attention were timed apart, as a part of compute.");
+      "Medians: of a batch, and of decoding and preparing one image. Attention is a part of "
+      "compute.");
 }
 
 std::string MemorySection(const Comparison& comparison) {
@@ -142,9 +142,10 @@ std::string DatasetSection(const Comparison& comparison, const DatasetFigures& d
 }  // namespace
 
 std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images,
-                             const DatasetFigures* dataset) {
+                             const std::string& command, const DatasetFigures* dataset) {
   return ReportPage(
-      "What attention costs", ComparisonConditions(comparison, images), ComparisonNotes(comparison),
+      "What attention costs", ComparisonConditions(comparison, images),
+      ProvenanceText(comparison.measured), command, ComparisonNotes(comparison),
       absl::StrCat(ComputeSection(comparison), StagesSection(comparison), MemorySection(comparison),
                    CostsSection(comparison), AnswersSection(comparison),
                    dataset == nullptr ? "" : DatasetSection(comparison, *dataset)));

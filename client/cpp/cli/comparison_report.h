@@ -12,6 +12,6 @@ namespace fovea::client {
 // `images`: the paths that the rounds took in turn.
 // `dataset`: of its variants; null: none was measured.
 std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images,
-                             const DatasetFigures* dataset = nullptr);
+                             const std::string& command, const DatasetFigures* dataset = nullptr);
 
 }  // namespace fovea::client

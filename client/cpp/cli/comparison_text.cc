@@ -2,7 +2,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 #include "client/cpp/cli/variants.h"
@@ -136,17 +135,19 @@ std::string VerdictText(Verdict verdict) {
       return "faster";
     case Verdict::kSlower:
       return "slower";
-    case Verdict::kNoDifference:
-      return "no difference";
+    case Verdict::kEquivalent:
+      return "equivalent";
     case Verdict::kBaseline:
       return "baseline";
     default:
-      return "none";
+      return "undecided";
   }
 }
 
 std::string DoubtText(Verdict doubt) {
   switch (doubt) {
+    case Verdict::kUndecided:
+      return "its interval lies neither within 5 % of 1 nor beyond both 1 and the control's";
     case Verdict::kFewRounds:
       return absl::StrCat("an interval needs ", kLeastSeries, " rounds");
     case Verdict::kUnsteady:
@@ -176,8 +177,30 @@ std::vector<std::string> VariantTexts(const Comparison& comparison) {
   return texts;
 }
 
+std::string ProvenanceText(const Provenance& measured) {
+  if (measured.at.empty()) return "";
+  return absl::StrCat("Measured ", measured.at, " by ", measured.by, " on ",
+                      Count(static_cast<size_t>(measured.cores), "core"), " of ",
+                      measured.processor, ".");
+}
+
+void PrintProvenance(const Provenance& measured, std::ostream& out) {
+  const std::string text = ProvenanceText(measured);
+  if (!text.empty()) out << Printable(text) << '\n';
+}
+
+std::string BusyText(const Provenance& measured) {
+  if (!measured.busy) return "";
+  return absl::StrCat("The machine was busy: other programs used ",
+                      Fixed(measured.other_cores.value_or(0), 1), " of ",
+                      Count(static_cast<size_t>(measured.cores), "core"),
+                      ", so that times are longer and vary more than on a quiet machine. Stop "
+                      "them, or measure on fewer threads (--threads).");
+}
+
 std::vector<std::string> ComparisonNotes(const Comparison& comparison) {
   std::vector<std::string> notes;
+  if (std::string busy = BusyText(comparison.measured); !busy.empty()) notes.push_back(busy);
   for (const ComparedVariant& variant : comparison.variants) {
     const std::string name = VariantText(variant, comparison);
     if (!variant.weights_of_attention.empty()) {
@@ -188,9 +211,12 @@ std::vector<std::string> ComparisonNotes(const Comparison& comparison) {
       notes.push_back(
           absl::StrCat("The weights of ", name, " are random numbers: its answers mean nothing."));
     }
+    if (variant.attention_left_out) {
+      notes.push_back(AttentionLeftOutText(name));
+    }
     const Verdict verdict = variant.compute.verdict;
     if (IsBaseline(variant, comparison) || IsVerdict(verdict)) continue;
-    notes.push_back(absl::StrCat("No verdict on ", name, ": ", DoubtText(verdict), "."));
+    notes.push_back(absl::StrCat(name, " is undecided: ", DoubtText(verdict), "."));
   }
   return notes;
 }
@@ -226,82 +252,21 @@ void PrintComparison(const Comparison& comparison, const std::vector<std::string
   PrintAnswers(comparison, out, colour);
   if (dataset != nullptr) PrintDataset(comparison, *dataset, out, colour);
   out << "\nRATIO is to " << Printable(VariantText(baseline, comparison))
-      << " in the same round, its interval bootstrapped; a verdict says that it lies beyond the\n"
-         "control's, which is the same run once more. ATTENTION is a part of COMPUTE, measured "
-         "apart. PEAK is the most that a\nbatch's tensors held. FIRST is what stands first in the "
+      << " in the same round (the ratio of the medians would differ), its interval\n"
+         "bootstrapped. Slower and faster: it lies beyond 1 and the control's, which is the same "
+         "model once more. Equivalent: it lies\nwithin 5 % of 1. Rounds go on until all are "
+         "decided. ATTENTION is a part of COMPUTE. "
+         "PEAK is the most that a\nbatch's tensors held. FIRST is what stands first in the "
          "answer to the first picture. ANSWERS are compared with the\nbaseline's; FEATURES is the "
          "cosine between the last tokens.\n";
   for (const std::string& note : ComparisonNotes(comparison)) out << Printable(note) << '\n';
+  PrintProvenance(comparison.measured, out);
   if (dataset == nullptr) return;
   out << "DATA SET is " << Printable(DatasetConditions(*dataset))
       << "; the interval of a difference is of the same pictures.\n";
   for (const std::string& note : DatasetNotes(*dataset, VariantTexts(comparison))) {
     out << Printable(note) << '\n';
   }
-}
-
-std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* dataset) {
-  std::string csv =
-      "model,version,backbone,attention,weights_of_attention,untrained,compute_ms,"
-      "compute_ms_lower,compute_ms_upper,ratio,ratio_lower,ratio_upper,difference_ms,verdict,"
-      "decode_ms,preprocess_ms,postprocess_ms,attention_ms,images_per_second,peak_bytes,weight_"
-      "bytes,parameters,"
-      "multiply_adds,same_top1,top5_overlap,kl_divergence,max_confidence_difference,objects,"
-      "matched,mean_box_iou,mean_mask_iou,same_pixels,mean_iou,feature_cosine";
-  if (dataset != nullptr) {
-    for (const std::string& column : DatasetColumns(*dataset)) absl::StrAppend(&csv, ",", column);
-  }
-  csv += "\r\n";
-  for (const ComparedVariant& variant : comparison.variants) {
-    const ComparedTime& compute = variant.compute;
-    const auto of = [](const std::optional<Estimate>& estimate, double Estimate::*part) {
-      return estimate ? CsvField((*estimate).*part) : std::string();
-    };
-    const auto* classes = std::get_if<ClassAgreement>(&variant.agreement);
-    const auto* objects = std::get_if<ObjectAgreement>(&variant.agreement);
-    const auto* maps = std::get_if<MapAgreement>(&variant.agreement);
-    std::vector<std::string> fields = {
-        CsvField(variant.model.name),
-        CsvField(variant.model.version),
-        CsvField(variant.backbone),
-        CsvField(variant.attention),
-        CsvField(variant.weights_of_attention),
-        variant.untrained ? "true" : "false",
-        CsvField(compute.ms.median),
-        CsvField(compute.ms.lower),
-        CsvField(compute.ms.upper),
-        of(compute.ratio, &Estimate::value),
-        of(compute.ratio, &Estimate::lower),
-        of(compute.ratio, &Estimate::upper),
-        of(compute.difference_ms, &Estimate::value),
-        VerdictText(compute.verdict),
-        CsvField(variant.decode_ms.median),
-        CsvField(variant.preprocess_ms.median),
-        CsvField(variant.postprocess_ms.median),
-        variant.attention_ms ? CsvField(variant.attention_ms->median) : "",
-        CsvField(variant.images_per_second),
-        absl::StrCat(variant.peak_bytes),
-        absl::StrCat(variant.weight_bytes),
-        absl::StrCat(variant.parameters),
-        absl::StrCat(variant.multiply_adds),
-        classes ? absl::StrCat(classes->same_top1) : "",
-        classes ? CsvField(classes->top5_overlap) : "",
-        classes ? CsvField(classes->kl_divergence) : "",
-        classes ? CsvField(classes->max_confidence_difference) : "",
-        objects ? absl::StrCat(objects->objects) : "",
-        objects ? absl::StrCat(objects->matched) : "",
-        objects ? CsvField(objects->mean_box_iou) : "",
-        objects ? CsvField(objects->mean_mask_iou) : "",
-        maps ? CsvField(maps->same_pixels) : "",
-        maps ? CsvField(maps->mean_iou) : "",
-        CsvField(variant.feature_cosine)};
-    if (dataset != nullptr) {
-      const size_t place = static_cast<size_t>(&variant - comparison.variants.data());
-      for (std::string& field : DatasetFields(*dataset, place)) fields.push_back(std::move(field));
-    }
-    csv += CsvRow(fields);
-  }
-  return csv;
 }
 
 }  // namespace fovea::client

@@ -1,4 +1,4 @@
-// A comparison as people read it, and as spreadsheets do. Pure.
+// A comparison as people read it. Pure.
 #pragma once
 
 #include <ostream>
@@ -10,7 +10,7 @@
 
 namespace fovea::client {
 
-// "slower", "no difference", or "none" for each reason to give no verdict.
+// "slower", "equivalent", or "undecided" for each reason to give no verdict.
 std::string VerdictText(Verdict verdict);
 
 // Why there is no verdict, as a clause: "the control is off".
@@ -29,8 +29,15 @@ std::string AnswerText(const BriefAnswer& answer);
 std::string ComparisonConditions(const Comparison& comparison,
                                  const std::vector<std::string>& images);
 
-// What is to be known of variants, a sentence each: whose weights they have, why there is no
-// verdict.
+// When, by what and on which machine, a sentence; empty: the server does not say.
+std::string ProvenanceText(const Provenance& measured);
+void PrintProvenance(const Provenance& measured, std::ostream& out);
+
+// A note that other programs slowed the measurement, and what to do; empty: they did not.
+std::string BusyText(const Provenance& measured);
+
+// What is to be known, a sentence each: that the machine was busy, whose weights variants have, why
+// there is no verdict.
 std::vector<std::string> ComparisonNotes(const Comparison& comparison);
 
 // How far answers are those of the baseline: the columns of the comparison's task and, of a variant
@@ -42,8 +49,5 @@ std::vector<std::string> AgreementTexts(const ComparedVariant& variant);
 // `dataset`: of its variants, null where none was measured; here and below.
 void PrintComparison(const Comparison& comparison, const std::vector<std::string>& images,
                      std::ostream& out, bool colour, const DatasetFigures* dataset = nullptr);
-
-// A row for each variant, RFC 4180; a field is empty where there is no such number.
-std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* dataset = nullptr);
 
 }  // namespace fovea::client

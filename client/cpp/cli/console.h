@@ -3,6 +3,7 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -22,7 +23,11 @@ struct Console {
   std::ostream& err;
   bool colour = false;    // `out` is a terminal that shows colours
   bool progress = false;  // `err` is a terminal: long steps show how far they are
+  std::string command;    // as it was typed, for what is written of it
 };
+
+// The command line of `fovea` with these arguments, for a shell. An API key in it is "...".
+std::string CommandText(const std::vector<std::string>& arguments);
 
 ExitCode ExitCodeOf(const absl::Status& status);
 

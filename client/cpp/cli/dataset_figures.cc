@@ -110,31 +110,23 @@ std::vector<std::string> DatasetNotes(const DatasetFigures& figures,
   return notes;
 }
 
-std::vector<std::string> DatasetColumns(const DatasetFigures& figures) {
-  std::vector<std::string> columns;
-  if (figures.variants.empty()) return columns;
-  for (const DatasetFigure& figure : figures.variants[0].figures) {
-    const std::string name = absl::StrCat("dataset_", absl::AsciiStrToLower(absl::StrReplaceAll(
-                                                          figure.name, {{" ", "_"}, {"-", "_"}})));
-    for (const char* const part :
-         {"", "_lower", "_upper", "_difference", "_difference_lower", "_difference_upper"}) {
-      columns.push_back(name + part);
-    }
-  }
-  return columns;
-}
-
-std::vector<std::string> DatasetFields(const DatasetFigures& figures, size_t variant) {
-  std::vector<std::string> fields;
-  const auto add = [&](const std::optional<double>& number,
+std::vector<std::pair<std::string, std::optional<double>>> DatasetFields(
+    const DatasetFigures& figures, size_t variant) {
+  std::vector<std::pair<std::string, std::optional<double>>> fields;
+  const auto add = [&](const std::string& name, const std::optional<double>& value,
                        const std::optional<DatasetFigure::Interval>& interval) {
-    fields.push_back(CsvField(number));
-    fields.push_back(interval ? CsvField(interval->lower) : "");
-    fields.push_back(interval ? CsvField(interval->upper) : "");
+    const auto bound = [&](double DatasetFigure::Interval::*which) {
+      return interval ? std::optional((*interval).*which) : std::nullopt;
+    };
+    fields.emplace_back(name, value);
+    fields.emplace_back(name + "_lower", bound(&DatasetFigure::Interval::lower));
+    fields.emplace_back(name + "_upper", bound(&DatasetFigure::Interval::upper));
   };
   for (const DatasetFigure& figure : figures.variants[variant].figures) {
-    add(figure.value, figure.interval);
-    add(figure.difference, figure.difference_interval);
+    const std::string name = absl::StrCat("dataset_", absl::AsciiStrToLower(absl::StrReplaceAll(
+                                                          figure.name, {{" ", "_"}, {"-", "_"}})));
+    add(name, figure.value, figure.interval);
+    add(name + "_difference", figure.difference, figure.difference_interval);
   }
   return fields;
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,8 +50,9 @@ std::string DatasetConditions(const DatasetFigures& figures);
 // What is to be known of it, a sentence each.
 std::vector<std::string> DatasetNotes(const DatasetFigures& figures,
                                       const std::vector<std::string>& names);
-// Columns of a CSV file, "dataset_box_ap" and its interval and difference, and a variant's fields.
-std::vector<std::string> DatasetColumns(const DatasetFigures& figures);
-std::vector<std::string> DatasetFields(const DatasetFigures& figures, size_t variant);
+// A variant's figures by the names of their columns, "dataset_box_ap" and its interval and
+// difference; none: undefined.
+std::vector<std::pair<std::string, std::optional<double>>> DatasetFields(
+    const DatasetFigures& figures, size_t variant);
 
 }  // namespace fovea::client

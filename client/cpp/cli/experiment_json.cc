@@ -101,11 +101,13 @@ Json ToJson(const Experiment& experiment) {
     add("error_excess", arm.error_excess);
     arms.push_back(std::move(row));
   }
-  return {{"plan", ToJson(experiment.plan)},
-          {"state", Token(experiment.state)},
-          {"reason", experiment.reason},
-          {"running_seconds", absl::ToDoubleSeconds(experiment.running)},
-          {"arms", std::move(arms)}};
+  Json json = {{"plan", ToJson(experiment.plan)},
+               {"state", Token(experiment.state)},
+               {"reason", experiment.reason},
+               {"running_seconds", absl::ToDoubleSeconds(experiment.running)},
+               {"arms", std::move(arms)}};
+  AddProvenance(experiment.measured, json);
+  return json;
 }
 
 std::string Text(const Json& json, int indent) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 
@@ -87,8 +88,7 @@ void PrintTraffic(const Experiment& experiment, std::ostream& out, bool colour) 
       cells.push_back(planned.shadow ? absl::StrCat(arm.shadow_requests) : "");
       cells.push_back(planned.shadow ? absl::StrCat(arm.shadow_skipped) : "");
     }
-    const bool answered = arm.requests + arm.shadow_requests > 0;
-    cells.push_back(answered ? Fixed(arm.mean_latency_ms, 2) : "-");
+    cells.push_back(arm.requests > 0 ? Fixed(arm.mean_latency_ms, 2) : "-");
     table.AddRow(std::move(cells));
   }
   table.Print(out, colour);
@@ -180,6 +180,7 @@ void PrintExperiment(const Experiment& experiment, std::ostream& out, bool colou
                                   ", not fine-tuned."))
         << '\n';
   }
+  PrintProvenance(experiment.measured, out);
 }
 
 void PrintExperiments(const std::vector<Experiment>& experiments, std::ostream& out, bool colour) {

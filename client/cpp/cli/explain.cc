@@ -56,14 +56,16 @@ absl::StatusOr<ExplainRequest> RequestOf(const ExplainOptions& options) {
 
 // Those of the maps, in their order, and then that of the measures.
 absl::StatusOr<std::vector<std::string>> WritePictures(const Explanation& explanation,
-                                                       const fs::path& folder) {
+                                                       const ExplainOptions& options) {
+  const fs::path folder = options.output;
   std::vector<std::string> files;
   if (folder.empty()) return files;
   std::error_code ignored;  // what cannot be made cannot be written to either
   fs::create_directories(folder, ignored);
+  const std::string prefix = PicturePrefix(explanation, options.image, options.place);
   const auto write = [&](const std::string& name, const std::string& png) {
-    files.push_back((folder / name).string());
-    return WriteFile((folder / name).string(), png);
+    files.push_back((folder / (prefix + name)).string());
+    return WriteFile(files.back(), png);
   };
   for (const ExplainedMap& map : explanation.maps) {
     if (absl::Status status = write(PictureName(map), map.png); !status.ok()) return status;
@@ -90,7 +92,7 @@ ExitCode RunExplain(Client& client, const ExplainOptions& options, const Console
     return Report(console,
                   WhyNotReady(client, request->variant.model, explanation.status(), options.call));
   }
-  const auto files = WritePictures(*explanation, options.output);
+  const auto files = WritePictures(*explanation, options);
   if (!files.ok()) return Report(console, files.status());
   if (options.json) {
     console.out << ExplanationJson(*explanation, options.image, *files) << '\n';

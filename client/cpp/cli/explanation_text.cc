@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <filesystem>
 #include <numeric>
 
 #include "client/cpp/cli/table.h"
@@ -62,6 +63,18 @@ std::string MethodText(ExplainMethod method) {
       return "measures";
   }
   return "";
+}
+
+std::string PicturePrefix(const Explanation& explanation, const std::string& image,
+                          const std::string& place) {
+  constexpr size_t kMaxPart = 60;  // of each, so that the name is no longer than file systems take
+  const std::string stem = image == "-" ? "stdin" : std::filesystem::path(image).stem().string();
+  std::string prefix;
+  for (const std::string& part : {stem, explanation.model.name, explanation.attention}) {
+    prefix += FileText(part).substr(0, kMaxPart) + "_";
+  }
+  if (!place.empty()) prefix += "at_" + FileText(place) + "_";
+  return prefix;
 }
 
 std::string PictureName(const ExplainedMap& map) {

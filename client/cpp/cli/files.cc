@@ -13,7 +13,6 @@
 #include <fstream>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace fovea::client {
@@ -36,12 +35,8 @@ absl::Status CannotBeRead(const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", why));
 }
 
-bool IsImageName(const std::filesystem::path& path) {
-  const std::string extension = absl::AsciiStrToLower(path.extension().string());
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".webp";
-}
-
-void AddFolder(const std::filesystem::path& folder, std::vector<NamedFile>& files) {
+void AddFolder(const std::filesystem::path& folder, std::vector<NamedFile>& files,
+               FilesLeftOut* left_out) {
   std::error_code error;
   std::vector<std::filesystem::directory_entry> entries;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -57,38 +52,40 @@ void AddFolder(const std::filesystem::path& folder, std::vector<NamedFile>& file
     if (entry.path().filename().string().starts_with('.')) continue;
     std::error_code gone;
     if (entry.is_directory(gone)) {
-      if (!entry.is_symlink(gone)) AddFolder(entry.path(), files);
-    } else if (IsImageName(entry.path())) {
+      if (!entry.is_symlink(gone)) AddFolder(entry.path(), files, left_out);
+    } else if (IsPicture(entry.path())) {
       files.push_back({entry.path(), absl::OkStatus()});
+    } else {
+      left_out->Add(entry.path());
     }
   }
 }
 
-void AddName(const std::string& name, std::vector<NamedFile>& files) {
+void AddName(const std::string& name, std::vector<NamedFile>& files, FilesLeftOut* left_out) {
   if (!IsDirectory(name)) {
     files.push_back({name, absl::OkStatus()});
     return;
   }
   const size_t before = files.size();
-  AddFolder(name, files);
+  AddFolder(name, files, left_out);
   if (files.size() == before) {
-    files.push_back({name, absl::NotFoundError("no JPEG, PNG or WebP file is in this folder")});
+    files.push_back({name, absl::NotFoundError("no picture is in this folder")});
   }
 }
 
 }  // namespace
 
-std::vector<NamedFile> ExpandFiles(const std::vector<std::string>& names) {
+std::vector<NamedFile> ExpandFiles(const std::vector<std::string>& names, FilesLeftOut* left_out) {
   std::vector<NamedFile> files;
   for (const std::string& name : names) {
     if (name.find_first_of("*?[") == std::string::npos || Exists(name)) {
-      AddName(name, files);
+      AddName(name, files, left_out);
       continue;
     }
     glob_t matches;
     const int outcome = ::glob(name.c_str(), 0, nullptr, &matches);
     if (outcome == 0) {
-      for (size_t i = 0; i < matches.gl_pathc; ++i) AddName(matches.gl_pathv[i], files);
+      for (size_t i = 0; i < matches.gl_pathc; ++i) AddName(matches.gl_pathv[i], files, left_out);
     } else {
       files.push_back({name, absl::NotFoundError("no file matches this pattern")});
     }
@@ -141,15 +138,23 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int stop) {
 
 absl::Status WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream stream(path, std::ios::binary);
+  const bool opened = stream.is_open();  // otherwise the existing file is not ours to remove
   stream << bytes << std::flush;
   if (stream) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
+  const absl::Status status =
+      absl::InvalidArgumentError(absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
+  std::error_code unknown;
+  if (opened && std::filesystem::is_regular_file(path, unknown)) {
+    std::filesystem::remove(path, unknown);
+  }
+  return status;
 }
 
 absl::StatusOr<FileList> FileList::Open(const std::vector<std::string>& names,
                                         const std::string& list, int stop) {
-  FileList files(ExpandFiles(names));
+  FilesLeftOut left_out;
+  FileList files(ExpandFiles(names, &left_out));
+  files.left_out_ = left_out.Line();
   if (!list.empty()) {
     auto input = Input::Open(list, stop);
     if (!input.ok()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/picture_folders.h"
 
 namespace fovea::client {
 
@@ -17,10 +18,10 @@ struct NamedFile {
 // What the names of a command line stand for:
 //   - a pattern (*, ?, [...]) that a shell has left: its matches, in alphabetical order. The name
 //     of what exists is never a pattern;
-//   - a folder: the JPEG, PNG and WebP files in it and in the folders below, by extension, in
-//     alphabetical order. Hidden ones are left out, and links to folders are not followed;
+//   - a folder: the pictures in it and in the folders below (IsPicture), in alphabetical order.
+//     Hidden ones are left out, and links to folders are not followed. `left_out` counts the rest;
 //   - any other name: itself. ReadFile reports the one that does not exist.
-std::vector<NamedFile> ExpandFiles(const std::vector<std::string>& names);
+std::vector<NamedFile> ExpandFiles(const std::vector<std::string>& names, FilesLeftOut* left_out);
 
 // Bytes from a descriptor, for a thread that must not wait for ever: from a pipe, for example.
 class Input {
@@ -61,6 +62,9 @@ class FileList {
   // How many there are in all; none as long as the list has not been read to its end.
   std::optional<size_t> size() const;
 
+  // Which files of the folders are not among them; empty where all are.
+  const std::string& left_out() const { return left_out_; }
+
  private:
   explicit FileList(std::vector<NamedFile> files) : files_(std::move(files)) {}
   // The next line of the list that is not empty.
@@ -69,6 +73,7 @@ class FileList {
   std::vector<NamedFile> files_;
   std::optional<Input> list_;  // none: there is no more of it
   bool list_ended_ = true;
+  std::string left_out_;
   std::string unread_;  // what came with the last line
   size_t given_ = 0;
 };

@@ -8,7 +8,8 @@ ExitCode RunHealth(Client& client, const HealthOptions& options, const Console& 
   const auto health = client.Health(options.call);
   if (!health.ok()) return Report(console, health.status());
   if (!health->ready) {
-    return Report(console, absl::UnavailableError("the server is not ready: it starts or stops"));
+    return Report(console, absl::UnavailableError("the server is not ready: " +
+                                                  WhyNotReady(client, options.call)));
   }
   for (const std::string& text : options.models) {
     const auto model = ParseModel(text);

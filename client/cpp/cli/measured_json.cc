@@ -1,6 +1,7 @@
 #include "client/cpp/cli/measured_json.h"
 
 #include <cmath>
+#include <utility>
 
 namespace fovea::client {
 
@@ -20,6 +21,19 @@ Json EstimateJson(const Estimate& estimate) {
   return {{"value", NumberJson(estimate.value)},
           {"lower", NumberJson(estimate.lower)},
           {"upper", NumberJson(estimate.upper)}};
+}
+
+void AddProvenance(const Provenance& measured, Json& json) {
+  if (measured.at.empty()) return;
+  Json where = {{"at", measured.at},
+                {"by", measured.by},
+                {"processor", measured.processor},
+                {"cores", measured.cores}};
+  if (measured.other_cores) {
+    where["other_cores"] = *measured.other_cores;
+    where["busy"] = measured.busy;
+  }
+  json["measured"] = std::move(where);
 }
 
 Json VariantJson(const ModelId& model, const std::string& backbone, const std::string& attention,

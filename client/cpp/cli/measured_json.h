@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/statistics.h"
+#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
@@ -14,6 +15,8 @@ namespace fovea::client {
 nlohmann::ordered_json NumberJson(double number);
 nlohmann::ordered_json QuartilesJson(const Quartiles& quartiles);
 nlohmann::ordered_json EstimateJson(const Estimate& estimate);
+// Adds `measured` to `json`, unless the server does not say.
+void AddProvenance(const Provenance& measured, nlohmann::ordered_json& json);
 // What a variant is, before what was measured of it. `weights_of_attention` empty: left out.
 nlohmann::ordered_json VariantJson(const ModelId& model, const std::string& backbone,
                                    const std::string& attention,

@@ -46,7 +46,7 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       "why.\n");
   command
       ->add_option("FILE", options.images,
-                   "JPEG, PNG or WebP files, folders or quoted patterns: the rounds take them in "
+                   "Picture files, folders or quoted patterns: the rounds take them in "
                    "turn")
       ->required()
       ->type_name("");
@@ -109,7 +109,7 @@ void AddSweep(CLI::App& app, SweepOptions& options) {
       "cannot be says why, and the others go on.\n");
   command
       ->add_option("FILE", options.image,
-                   "A JPEG, PNG or WebP file that batches are made of; - is an image on standard "
+                   "A picture's file that batches are made of; - is an image on standard "
                    "input (default: noise)")
       ->type_name("");
   AddVariants(*command, options,
@@ -166,9 +166,7 @@ void AddExplain(CLI::App& app, ExplainOptions& options) {
       "layer; rollout, those of all layers one behind the other; attribution and\n"
       "gradient_rollout, what speaks for a class; measures, a table of four numbers of each\n"
       "layer and its plot. Pictures are PNG files of the image's size, one for each map.\n");
-  command
-      ->add_option("FILE", options.image,
-                   "A JPEG, PNG or WebP file; - is an image on standard input")
+  command->add_option("FILE", options.image, "A picture's file; - is an image on standard input")
       ->required()
       ->type_name("");
   command->add_option("-m,--model", options.model, "NAME or NAME/VERSION")

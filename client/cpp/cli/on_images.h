@@ -45,6 +45,7 @@ ExitCode RunOnImages(Client& client, const std::string& task, const ImagesOption
   const Interruption interruption([&] { client.Stop(); });
   auto files = FileList::Open(options.images, options.files_from, interruption.descriptor());
   if (!files.ok()) return Report(console, files.status());
+  if (!files->left_out().empty()) console.err << "fovea: " << files->left_out() << "\n";
   auto report = make_report(*model, files->size());
   const auto try_file = [&](const NamedFile& file) -> AskedFile<Response> {
     if (!file.status.ok()) return {file.path, file.status};

@@ -14,8 +14,10 @@ std::string HtmlTable(const std::vector<std::vector<std::string>>& rows);
 std::string ReportSection(const std::string& title, const std::string& content,
                           const std::string& explanation);
 
-// Sections under a title, what was measured, and sentences that are to be known of it.
+// Sections under a title, what was measured where and by which command, and sentences that are to
+// be known of it.
 std::string ReportPage(const std::string& title, const std::string& conditions,
+                       const std::string& provenance, const std::string& command,
                        const std::vector<std::string>& notes, const std::string& sections);
 
 }  // namespace fovea::client

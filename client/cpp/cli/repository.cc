@@ -1,5 +1,6 @@
 // `fovea load` and `fovea unload`.
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
@@ -25,7 +26,7 @@ ExitCode ForEachModel(const RepositoryOptions& options, const Console& console, 
 
 ExitCode RunLoad(Client& client, const RepositoryOptions& options, const Console& console) {
   return ForEachModel(options, console, "loaded", [&](const std::string& model) {
-    return client.Load(model, "", options.call);
+    return WhyNotReady(client, {.name = model}, client.Load(model, "", options.call), options.call);
   });
 }
 

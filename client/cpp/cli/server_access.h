@@ -21,7 +21,8 @@ struct ServerAccess {
 
 void AddServerAccess(CLI::App& app, ServerAccess& access);
 
-// Client::Connect's errors; INVALID_ARGUMENT too where a file cannot be read.
+// Client::Connect's errors; INVALID_ARGUMENT too where a file cannot be read or is empty, and where
+// one of the environment's variables is.
 absl::StatusOr<std::unique_ptr<Client>> Connect(const ServerAccess& access);
 
 }  // namespace fovea::client

@@ -15,9 +15,10 @@ namespace fovea::client {
 namespace {
 
 // Those of the files that were asked for.
-absl::Status WriteFiles(const Sweep& sweep, const SweepOptions& options) {
+absl::Status WriteFiles(const Sweep& sweep, const SweepOptions& options,
+                        const std::string& command) {
   if (!options.report.empty()) {
-    const absl::Status written = WriteFile(options.report, SweepReport(sweep));
+    const absl::Status written = WriteFile(options.report, SweepReport(sweep, command));
     if (!written.ok()) return written;
   }
   if (options.png.empty()) return absl::OkStatus();
@@ -50,16 +51,15 @@ ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& co
   }();
   if (!sweep.ok()) {
     if (interruption.happened()) return kInterrupted;
-    return Report(
-        console, WhyNotReady(client, request.variants.front().model, sweep.status(), options.call));
+    return Report(console, WhyNotReady(client, request.variants, sweep.status(), options.call));
   }
-  if (const absl::Status written = WriteFiles(*sweep, options); !written.ok()) {
+  if (const absl::Status written = WriteFiles(*sweep, options, console.command); !written.ok()) {
     return Report(console, written);
   }
   if (options.json) {
-    console.out << SweepJson(*sweep) << '\n';
+    console.out << SweepJson(*sweep, console.command) << '\n';
   } else if (options.csv) {
-    console.out << SweepCsv(*sweep);
+    console.out << SweepCsv(*sweep, console.command);
   } else {
     PrintSweep(*sweep, console.out, console.colour);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/curve_chart.h"
 #include "client/cpp/cli/report_page.h"
 #include "client/cpp/cli/sweep_text.h"
@@ -33,8 +34,7 @@ std::vector<Measure> Measures() {
            "A batch's run: medians, with quartiles. On these scales a power is a straight line.",
            [](const SweptPoint& point) { return PointOf(point.compute_ms); },
            &SweptCurve::compute_exponent},
-          {"Attention, ms",
-           "What attention alone takes of it, without the projections around it, timed apart.",
+          {"Attention, ms", "What attention alone takes of it, without the projections around it.",
            [](const SweptPoint& point) { return PointOf(point.attention_ms); },
            &SweptCurve::attention_exponent},
           {"Peak memory, MiB", "The most that a batch's tensors held, the weights not counted.",
@@ -110,7 +110,7 @@ std::string PointsTable(const Sweep& sweep) {
 
 }  // namespace
 
-std::string SweepReport(const Sweep& sweep) {
+std::string SweepReport(const Sweep& sweep, const std::string& command) {
   std::string sections;
   for (const Measure& measure : Measures()) {
     sections +=
@@ -118,7 +118,8 @@ std::string SweepReport(const Sweep& sweep) {
   }
   sections += ReportSection("Points", PointsTable(sweep), "Multiply-adds are of one image.");
   return ReportPage(absl::StrCat("How costs grow with ", AxisText(sweep.over)),
-                    SweepConditions(sweep), SweepNotes(sweep), sections);
+                    SweepConditions(sweep), ProvenanceText(sweep.measured), command,
+                    SweepNotes(sweep), sections);
 }
 
 absl::StatusOr<std::string> SweepPicture(const Sweep& sweep) {

@@ -9,7 +9,7 @@
 namespace fovea::client {
 
 // Pure.
-std::string SweepReport(const Sweep& sweep);
+std::string SweepReport(const Sweep& sweep, const std::string& command);
 
 // A PNG file: compute, attention, memory and throughput. RESOURCE_EXHAUSTED: there is not enough
 // memory.

@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/cpp/cli/csv.h"
+#include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 #include "client/cpp/cli/variants.h"
@@ -133,6 +133,7 @@ std::string SweepConditions(const Sweep& sweep) {
 
 std::vector<std::string> SweepNotes(const Sweep& sweep) {
   std::vector<std::string> notes;
+  if (std::string busy = BusyText(sweep.measured); !busy.empty()) notes.push_back(busy);
   for (const SweptCurve& curve : sweep.curves) {
     const std::string name = CurveText(curve, sweep);
     if (!curve.weights_of_attention.empty()) {
@@ -143,6 +144,10 @@ std::vector<std::string> SweepNotes(const Sweep& sweep) {
       notes.push_back(absl::StrCat("The weights of ", name, " are random numbers."));
     }
     for (size_t i = 0; i < curve.points.size(); ++i) {
+      if (curve.points[i].attention_left_out) {
+        notes.push_back(AttentionLeftOutText(
+            absl::StrCat(name, " at ", AxisText(sweep.over), " ", sweep.values[i])));
+      }
       if (curve.points[i].failure.empty()) continue;
       notes.push_back(absl::StrCat("Not measured: ", name, " at ", AxisText(sweep.over), " ",
                                    sweep.values[i], ": ", curve.points[i].failure, "."));
@@ -173,67 +178,7 @@ void PrintSweep(const Sweep& sweep, std::ostream& out, bool colour) {
            "95 %, tells noise alone.\n";
   }
   for (const std::string& note : SweepNotes(sweep)) out << Printable(note) << '\n';
-}
-
-std::string SweepCsv(const Sweep& sweep) {
-  std::string csv =
-      "model,version,backbone,curve,attention,weights_of_attention,untrained,over,value,place,"
-      "batch_size,threads,rounds,failure,compute_ms,compute_ms_lower,compute_ms_upper,"
-      "compute_median_lower,compute_median_upper,attention_ms,attention_ms_lower,"
-      "attention_ms_upper,images_per_second,peak_bytes,weight_bytes,multiply_adds,"
-      "compute_exponent,compute_exponent_lower,compute_exponent_upper,attention_exponent,"
-      "attention_exponent_lower,attention_exponent_upper,peak_exponent\r\n";
-  const auto of = [](const std::optional<FittedExponent>& fitted, double Estimate::*part) {
-    return fitted ? CsvField(fitted->exponent.*part) : std::string();
-  };
-  for (const SweptCurve& curve : sweep.curves) {
-    for (size_t i = 0; i < curve.points.size(); ++i) {
-      const SweptPoint& point = curve.points[i];
-      const bool measured = point.failure.empty();
-      const auto number = [&](double value) { return measured ? CsvField(value) : ""; };
-      const auto count = [&](int64_t value) { return measured ? absl::StrCat(value) : ""; };
-      const auto attention = [&](double Quartiles::*part) {
-        return point.attention_ms ? CsvField((*point.attention_ms).*part) : std::string();
-      };
-      const auto& median = point.compute_estimate_ms;
-      csv += CsvRow({CsvField(curve.model.name),
-                     CsvField(curve.model.version),
-                     CsvField(curve.backbone),
-                     CsvField(curve.attention),
-                     CsvField(point.attention),
-                     CsvField(curve.weights_of_attention),
-                     curve.untrained ? "true" : "false",
-                     AxisText(sweep.over),
-                     CsvField(sweep.values[i]),
-                     sweep.places.empty() ? "" : CsvField(sweep.places[i]),
-                     sweep.over == SweepAxis::kBatch ? CsvField(sweep.values[i])
-                                                     : absl::StrCat(sweep.batch_size),
-                     sweep.over == SweepAxis::kThreads ? CsvField(sweep.values[i])
-                                                       : absl::StrCat(sweep.threads),
-                     absl::StrCat(sweep.rounds),
-                     CsvField(point.failure),
-                     number(point.compute_ms.median),
-                     number(point.compute_ms.lower),
-                     number(point.compute_ms.upper),
-                     median ? CsvField(median->lower) : "",
-                     median ? CsvField(median->upper) : "",
-                     attention(&Quartiles::median),
-                     attention(&Quartiles::lower),
-                     attention(&Quartiles::upper),
-                     number(point.images_per_second),
-                     count(point.peak_bytes),
-                     count(point.weight_bytes),
-                     count(point.multiply_adds),
-                     of(curve.compute_exponent, &Estimate::value),
-                     of(curve.compute_exponent, &Estimate::lower),
-                     of(curve.compute_exponent, &Estimate::upper),
-                     of(curve.attention_exponent, &Estimate::value),
-                     of(curve.attention_exponent, &Estimate::lower),
-                     of(curve.attention_exponent, &Estimate::upper),
-                     of(curve.peak_exponent, &Estimate::value)});
-    }
-  }
-  return csv;
+  PrintProvenance(sweep.measured, out);
 }
 
 }  // namespace fovea::client

@@ -1,4 +1,4 @@
-// A sweep as people read it, and as spreadsheets do. Pure.
+// A sweep as people read it. Pure.
 #pragma once
 
 #include <optional>
@@ -28,13 +28,10 @@ bool HasPoints(const Sweep& sweep);
 // What was measured, in one line.
 std::string SweepConditions(const Sweep& sweep);
 
-// What is to be known of curves and of points that are missing, a sentence each.
+// What is to be known, a sentence each: that the machine was busy, whose weights curves have, which
+// points are missing.
 std::vector<std::string> SweepNotes(const Sweep& sweep);
 
 void PrintSweep(const Sweep& sweep, std::ostream& out, bool colour);
-
-// A row for each point, RFC 4180; a field is empty where there is no such number. A curve's
-// exponents stand in each of its rows.
-std::string SweepCsv(const Sweep& sweep);
 
 }  // namespace fovea::client

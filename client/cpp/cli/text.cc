@@ -2,42 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "base/utf8.h"
 
 namespace fovea::client {
 namespace {
-
-// Length of the well-formed UTF-8 character that begins at `at`; 0 where none does.
-size_t CharacterAt(const std::string& text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  size_t length = 0;
-  if (lead < 0x80) {
-    return 1;
-  } else if (lead >= 0xC2 && lead < 0xE0) {
-    length = 2;
-  } else if (lead >= 0xE0 && lead < 0xF0) {
-    length = 3;
-  } else if (lead >= 0xF0 && lead < 0xF5) {
-    length = 4;
-  }
-  if (length == 0 || text.size() - at < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
-bool IsControl(const std::string& text, size_t at, size_t length) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  if (length == 1) return first < 0x20 || first == 0x7F;
-  // U+0080 to U+009F, which some terminals take for escapes.
-  return length == 2 && first == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0;
-}
 
 // Empty where an older server does not tell.
 std::string ThreadsText(int threads) {
@@ -158,15 +132,12 @@ absl::StatusOr<absl::Duration> ParseTime(const std::string& text) {
 std::string Printable(const std::string& text) {
   std::string clean;
   clean.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = CharacterAt(text, at);
-    if (length == 0 || IsControl(text, at, length)) {
-      clean += '?';
-      at += std::max<size_t>(length, 1);
-    } else {
-      clean.append(text, at, length);
-      at += length;
-    }
+  for (std::string_view rest = text; !rest.empty();) {
+    const CodePoint next = DecodeUtf8(rest);
+    const bool shown =
+        next.value != CodePoint::kInvalid && !IsControl(next.value) && !IsMisleading(next.value);
+    clean += shown ? rest.substr(0, static_cast<size_t>(next.length)) : "?";
+    rest.remove_prefix(static_cast<size_t>(next.length));
   }
   return clean;
 }
@@ -187,7 +158,7 @@ std::string Shortened(const std::string& text, size_t columns) {
   if (Width(text) <= columns) return text;
   size_t at = 0;
   for (size_t kept = 0; kept + 1 < columns; ++kept)
-    at += std::max<size_t>(CharacterAt(text, at), 1);
+    at += static_cast<size_t>(DecodeUtf8(std::string_view(text).substr(at)).length);
   return text.substr(0, at) + "…";
 }
 

@@ -45,7 +45,8 @@ absl::StatusOr<ModelId> ParseModel(const std::string& text);
 // zero.
 absl::StatusOr<absl::Duration> ParseTime(const std::string& text);
 
-// Text from outside, fit for a terminal: control characters and bytes that are no UTF-8 become '?'.
+// Text from outside, fit for a terminal: control characters, separators of lines, marks that turn
+// the direction of text, and bytes that are no UTF-8 become '?'.
 std::string Printable(const std::string& text);
 
 // Printable text as it may stand in HTML, in elements and in quoted attributes.

@@ -32,4 +32,9 @@ std::string VariantLabel(const ModelId& model, const std::string& attention,
   return one_model ? text : absl::StrCat(ModelText(model), ", ", text);
 }
 
+std::string AttentionLeftOutText(const std::string& name) {
+  return absl::StrCat("The attention time of ", name,
+                      " is left out: it would exceed compute, of which it is a part.");
+}
+
 }  // namespace fovea::client

@@ -21,4 +21,7 @@ absl::StatusOr<std::vector<Variant>> VariantsOf(const std::vector<std::string>& 
 std::string VariantLabel(const ModelId& model, const std::string& attention,
                          const std::vector<ModelId>& models);
 
+// The note that the attention time of the variant `name` is left out.
+std::string AttentionLeftOutText(const std::string& name);
+
 }  // namespace fovea::client

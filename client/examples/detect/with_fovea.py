@@ -7,6 +7,8 @@ import sys
 
 from fovea.client import Client
 
+if len(sys.argv) < 4:
+    sys.exit(__doc__)
 address, model, file, *drawn = sys.argv[1:]
 with Client(address, timeout=10) as client:
     answer = client.detect(model, [file], score_threshold=0.5)

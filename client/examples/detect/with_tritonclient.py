@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import tritonclient.grpc as triton
 
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
 address, model, file = sys.argv[1:]
 image = triton.InferInput("image", [1, 1], "BYTES")
 image.set_data_from_numpy(np.array([[pathlib.Path(file).read_bytes()]], object))

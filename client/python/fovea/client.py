@@ -348,7 +348,8 @@ class Client:
             # Late: it is of no use to others, and needs what they may not have installed.
             from fovea.evaluation.evaluate import evaluate
 
-            report = evaluate(self, variants, dataset, limit=limit)
+            # Without costs: the comparison measures them.
+            report = evaluate(self, variants, dataset, limit=limit, rounds=0)
         comparison = self._measure(
             self._compare, request, comparison_in, progress, timeout, "comparison"
         )

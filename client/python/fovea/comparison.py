@@ -15,7 +15,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fovea import comparison_text, tables
-from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_in, quartiles_of
+from fovea.estimates import (
+    Estimate,
+    Provenance,
+    Quartiles,
+    estimate_of,
+    provenance_of,
+    quartiles_in,
+    quartiles_of,
+)
 from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2
 
@@ -31,8 +39,9 @@ class ComparedTime:
     # To the baseline, and from it; None: of the baseline itself, or of too few rounds.
     ratio: Estimate | None
     difference_ms: Estimate | None
-    # "FASTER", "SLOWER", "NO_DIFFERENCE", or why there is none: "FEW_ROUNDS", "UNSTEADY", "CONTROL_OFF", "WIDE". Empty: of
-    # the baseline, or of a server that is newer than this package.
+    # "FASTER", "SLOWER", "EQUIVALENT", or why there is none: "UNDECIDED", "FEW_ROUNDS", "UNSTEADY", "CONTROL_OFF", "WIDE".
+    # Empty: of the baseline, or of a server that is newer than this package. An earlier server's "NO_DIFFERENCE" is
+    # undecided.
     verdict: str
 
 
@@ -43,7 +52,8 @@ class ClassAgreement:
     images: int
     same_top1: int  # images
     top5_overlap: float  # of the five best classes, mean over the images
-    kl_divergence: float  # from the baseline's classes, in nats, mean over the images
+    # From the baseline's classes, in nats, mean over the images; of sigmoids the mean of the classes' own.
+    kl_divergence: float
     max_confidence_difference: float  # over all classes and images
 
 
@@ -90,8 +100,10 @@ class ComparedVariant:
     postprocess_ms: Quartiles
     decode_ms: Quartiles  # of the images, prepared once for all variants of a model
     preprocess_ms: Quartiles
-    # Of compute, what attention alone takes, without the projections around it; None: the model has no attention.
+    # Of compute, what attention alone takes, without the projections around it; None: the model has no attention, or
+    # what was measured contradicts compute, and attention_left_out says so.
     attention_ms: Quartiles | None
+    attention_left_out: bool
     images_per_second: float
     peak_bytes: int  # of a batch's tensors, without the weights
     weight_bytes: int
@@ -121,6 +133,7 @@ class Comparison:
     threads: int
     device: str
     images: list[ComparedImage]
+    measured: Provenance | None  # None: of a server that does not say
     dataset: Report | None = (
         None  # of a data set, where one was given to Client.compare
     )
@@ -155,17 +168,22 @@ class Comparison:
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.
 
-        What a variant does not have is missing (NaN). Figures of a data set are columns such as dataset_top-1,
-        dataset_top-1_lower and dataset_top-1_difference. `attrs` has what all variants share. ImportError: pandas is missing.
+        What a variant does not have is missing (NaN). Figures of a data set are columns such as dataset_top_1,
+        dataset_top_1_lower and dataset_top_1_difference. The columns have the names of `fovea compare --csv`. `attrs` has what
+        all variants share besides where they were measured. ImportError: pandas is missing.
         """
         import pandas
 
         whole = self.to_dict()
-        rows = [tables.flat(variant) for variant in whole.pop("variants")]
+        measured = tables.flat({"measured": whole.pop("measured", {})})
+        rows = [tables.flat(variant) | measured for variant in whole.pop("variants")]
         whole.pop("dataset", None)
         if self.dataset is not None:
             for row, figures in zip(rows, self.dataset.rows(), strict=True):
-                row |= {f"dataset_{name}": value for name, value in figures.items()}
+                row |= {
+                    "dataset_" + name.lower().replace(" ", "_").replace("-", "_"): value
+                    for name, value in figures.items()
+                }
         for row in rows:
             del row["answers"]  # a list for each image
         frame = pandas.DataFrame(rows)
@@ -198,6 +216,7 @@ def comparison_of(message: Any) -> Comparison:
         threads=message.threads,
         device=message.device,
         images=[ComparedImage(one.height, one.width) for one in message.images],
+        measured=provenance_of(message),
     )
 
 
@@ -214,6 +233,7 @@ def _variant_of(message: Any) -> ComparedVariant:
         decode_ms=quartiles_of(message.decode_ms),
         preprocess_ms=quartiles_of(message.preprocess_ms),
         attention_ms=quartiles_in(message, "attention_ms"),
+        attention_left_out=message.attention_left_out,
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
         weight_bytes=message.weight_bytes,

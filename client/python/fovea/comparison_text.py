@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from fovea import tables
+from fovea.estimates import attention_left_out_note, provenance_notes
 
 if TYPE_CHECKING:
     from fovea.comparison import (
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from fovea.estimates import Estimate, Quartiles
 
 _VERDICTS = {
-    "": "none: the server is newer",
+    "": "unknown: the server is newer",
     "FASTER": "faster",
     "SLOWER": "slower",
-    "NO_DIFFERENCE": "no difference",
-    "FEW_ROUNDS": "none: too few rounds",
-    "UNSTEADY": "none: times unsteady",
-    "CONTROL_OFF": "none: the control is off",
-    "WIDE": "none: interval too wide",
+    "EQUIVALENT": "equivalent",
+    "UNDECIDED": "undecided",
+    "NO_DIFFERENCE": "undecided",  # of an earlier server
+    "FEW_ROUNDS": "undecided: too few rounds",
+    "UNSTEADY": "undecided: times unsteady",
+    "CONTROL_OFF": "undecided: the control is off",
+    "WIDE": "undecided: interval too wide",
 }
 # Seen on white as on black; of Okabe and Ito's, as everywhere in Fovea.
 _BAR = "#0072b2"
@@ -148,12 +151,16 @@ def _title(comparison: Comparison) -> str:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    notes = ["Times are medians with quartiles, ratios with a 95% interval."]
+    notes = [
+        "Times are medians with quartiles, ratios with a 95% interval. Equivalent: within 5%."
+    ]
     for name, one in zip(_names(comparison), comparison.variants, strict=True):
         if one.weights_of_attention:
             notes.append(
                 f"{name}: same weights as {one.weights_of_attention}, not fine-tuned."
             )
+        if one.attention_left_out:
+            notes.append(attention_left_out_note(name))
     if comparison.dataset is not None:
         data = comparison.dataset
         notes.append(
@@ -166,7 +173,7 @@ def _notes(comparison: Comparison) -> list[str]:
     notes += [
         f"{name} is untrained: what it finds means nothing." for name in untrained
     ]
-    return notes
+    return notes + provenance_notes(comparison.measured)
 
 
 def _agreement(variant: ComparedVariant) -> str:

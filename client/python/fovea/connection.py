@@ -14,6 +14,8 @@ from fovea.errors import Error, check_timeout
 from fovea.retry import channel_options
 from fovea.v1 import comparison_pb2, experiment_pb2, vision_pb2
 
+# gRPC's own, of targets (grpc/doc/naming.md).
+_SCHEMES = "dns|ipv4|ipv6|unix|unix-abstract|vsock|xds|google-c2p"
 _MAX_MESSAGE_BYTES = 256 << 20
 
 
@@ -117,10 +119,14 @@ def closed() -> Error:
 
 
 def _check_address(address: str) -> None:
-    """gRPC would take any text for a host and look for it."""
-    if "/" in address:
+    """Refuses URLs: gRPC would try to resolve any string as a host name."""
+    if re.match(f"({_SCHEMES}):.*/", address):
         return  # a target as gRPC writes them
-    match = re.fullmatch(r"(\[[^\]]+\]|[^\[\]:]+):([0-9]{1,5})", address)
+    if url := re.match("[^:/]+://", address):
+        raise ValueError(
+            f"{address!r} is no server address: write HOST:PORT without {url[0]!r}, for example 127.0.0.1:8001"
+        )
+    match = re.fullmatch(r"(\[[^\]/]+\]|[^\[\]:/]+):([0-9]{1,5})", address)
     if match is None or not 1 <= int(match[2]) <= 65535:
         raise ValueError(
             f"{address!r} is no server address: write HOST:PORT, for example 127.0.0.1:8001"

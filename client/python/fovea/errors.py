@@ -40,7 +40,7 @@ def error_of_call(error: grpc.RpcError, address: str, timeout: float | None) -> 
     # What the server says has a reason. gRPC's own words name files of its sources and say little.
     if code == "UNAVAILABLE" and not reason:
         return Unreachable(
-            code, reason, f"there is no connection to {address} ({error.details()})"
+            code, reason, _why_no_connection(address, error.details() or "")
         )
     if code == "DEADLINE_EXCEEDED":
         own_words = not reason and timeout is not None
@@ -52,6 +52,18 @@ def error_of_call(error: grpc.RpcError, address: str, timeout: float | None) -> 
     if code == "UNIMPLEMENTED" and not reason:
         return Error(code, reason, f"the server at {address} does not know this call")
     return Error(code, reason, error.details() or "")
+
+
+def _why_no_connection(address: str, details: str) -> str:
+    """The message for an UNAVAILABLE call, from gRPC's details."""
+    if "Connection refused" in details:
+        return f"nothing listens at {address}: is fovea-server running there?"
+    if "HTTP/2" in details or "http1.x" in details:
+        return (
+            f"{address} does not speak gRPC: is it another of the server's ports (gRPC's default is 8001), "
+            "or does it need TLS?"
+        )
+    return f"there is no connection to {address} ({details})"
 
 
 def error_of_request(error: Any) -> Error:

@@ -20,9 +20,10 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fovea import experiment_text
+from fovea import experiment_text, tables
 from fovea.errors import Error
-from fovea.message_json import message_in, with_named_infinity
+from fovea.estimates import Provenance, provenance_of
+from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2, experiment_pb2
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Experiment:
     reason: str  # in words, where it has ended
     running_seconds: float
     arms: list[ArmReport]  # as the plan's, the baseline first
+    measured: Provenance | None  # None: the server does not report it
 
     @property
     def running(self) -> bool:
@@ -133,7 +135,8 @@ class Experiment:
             }
             for arm in found["arms"]
         ]
-        return found
+        found["measured"] = without_none(found["measured"])
+        return {name: value for name, value in found.items() if value is not None}
 
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent)
@@ -164,6 +167,8 @@ class Experiment:
                 for part in dataclasses.fields(SequentialTest):
                     none = "" if part.name == "verdict" else None
                     row[f"{test}_{part.name}"] = parts[part.name] if parts else none
+            if self.measured is not None:
+                row |= tables.flat({"measured": dataclasses.asdict(self.measured)})
             rows.append(row)
         frame = pandas.DataFrame(rows)
         frame.attrs.update(
@@ -225,6 +230,7 @@ def experiment_of(message: Any) -> Experiment:
         reason=message.reason,
         running_seconds=message.running_seconds,
         arms=[_arm_of(one) for one in message.arms],
+        measured=provenance_of(message),
     )
 
 

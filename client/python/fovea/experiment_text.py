@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from fovea import tables
+from fovea.estimates import provenance_notes
 
 if TYPE_CHECKING:
     from fovea.experiment import Experiment, ExperimentArm, SequentialTest
@@ -77,8 +78,7 @@ def _rows(experiment: Experiment) -> list[list[_Cell]]:
         if shadows:
             copies = [str(arm.shadow_requests), str(arm.shadow_skipped)]
             row += copies if planned.shadow else ["", ""]
-        answered = arm.requests + arm.shadow_requests > 0
-        row.append(f"{arm.mean_latency_ms:.2f}" if answered else "")
+        row.append(f"{arm.mean_latency_ms:.2f}" if arm.requests > 0 else "")
         cells = [_Cell(text) for text in row]
         if number == 0:
             cells += [_Cell("baseline"), _Cell(""), _Cell("")]
@@ -197,4 +197,4 @@ def _notes(experiment: Experiment) -> list[str]:
             notes.append(
                 f"{arm.name}: same weights as {arm.weights_of_attention}, not fine-tuned."
             )
-    return notes
+    return notes + provenance_notes(experiment.measured)

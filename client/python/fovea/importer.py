@@ -41,10 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
         return _usage("--image-size goes with --as")
 
     # Late, because torch and timm take seconds to import and --help needs neither.
-    from fovea import model_folder, published
-    from fovea.published import files
+    try:
+        from fovea import model_folder, published
+        from fovea.published import files
+    except ModuleNotFoundError as error:
+        return _failed(f"{error}: pip install './client/python' brings what is missing")
 
     own_file = files.path_of(options.model)
+    is_own = own_file is not None
     if own_file is not None and options.architecture is None:
         return _usage(f"{own_file} does not say what it is: --as ARCHITECTURE does")
     if own_file is None and options.architecture is not None:
@@ -59,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
             architecture = options.architecture
         else:
             architecture, _ = published.resolve(options.model)
+            is_own = published.is_own(options.model)
         name = options.name or architecture
         model_folder.check_name(name)
     except (published.UnknownModel, model_folder.FolderError) as error:
@@ -80,7 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
             ]
         else:
             model = published.fetch(options.model, options.num_classes)
-            comments = [f"{options.model} with its published weights."]
+            whose = "its own" if is_own else "its published"
+            comments = [f"{options.model} with {whose} weights."]
         labels = _labels(options.labels, model) if options.labels else model.labels
         spec = model_folder.ModelSpec(
             name=name,
@@ -90,6 +96,8 @@ def main(arguments: list[str] | None = None) -> int:
             image_size=model.image_size,
             head=model.head,
             vit=model.vit,
+            sigmoid=model.sigmoid,
+            rolls_first=model.rolls_first,
             attention=options.attention,
             precision=options.precision.upper(),
             untrained=options.random,
@@ -104,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"note: {note}")
     if labels is None and model.num_classes > 0:
         print("note: The classes have no names: labels.txt was not written.")
-    kind = "random" if options.random else "your" if own_file else "published"
+    kind = "random" if options.random else "your" if is_own else "published"
     print(f"wrote {folder} ({_summary(model.weights, kind)})")
     return EXIT_OK
 
@@ -215,13 +223,18 @@ def _labels(file: Path, model: PublishedModel) -> list[str]:
     from fovea.published.torchvision_models import BACKGROUND
 
     try:
-        labels = file.read_text(encoding="utf-8").splitlines()
+        # With or without the mark that Windows' editors begin files with.
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise PublishedError(f"{file} cannot be read: {error}") from error
+    labels = [line.removesuffix("\r") for line in lines]
+    while labels and not labels[-1].strip():
+        labels.pop()
     empty = [number for number, label in enumerate(labels, 1) if not label.strip()]
     if empty:
         raise PublishedError(f"{file}: line {empty[0]} is empty")
-    has_background = model.head is not None and model.head.name == "mask_rcnn"
+    # torchvision counts it among RetinaNet's classes, too, though none is trained for it.
+    has_background = model.head is not None and model.head.task == "DETECTION"
     if has_background and len(labels) == model.num_classes - 1:
         return [BACKGROUND, *labels]
     if len(labels) != model.num_classes:

@@ -103,6 +103,8 @@ class Model:
         needs parameters that the weights lack, or a device other than the CPU for a model that is not prepared.
         ImportError: the libraries are not there (fovea.libraries).
         """
+        if not isinstance(version, int | None):
+            raise TypeError(f"version is a number or None, not {version!r}")
         _load_libraries()
         path = os.fspath(folder)
         on_disk = json.loads(torch.ops.fovea_models.describe(path, version))
@@ -133,6 +135,7 @@ class Model:
         self.attention = facts["attention"]
         self.task = description["task"]
         self.labels = on_disk["labels"]
+        self._sigmoid = description["classifier_activation"] == "SIGMOID"
         self.num_classes = facts["num_classes"]
         self.num_parameters = facts["parameters"]
         self.weight_bytes = facts["weight_bytes"]
@@ -190,7 +193,9 @@ class Model:
                 )
             else:
                 found.append(
-                    predictions.top_classes(outputs["logits"][0], self.labels, top_k)
+                    predictions.top_classes(
+                        outputs["logits"][0], self.labels, top_k, self._sigmoid
+                    )
                 )
         return found
 

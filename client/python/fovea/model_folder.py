@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+_MOST_LABEL_BYTES = 1024
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -36,6 +38,7 @@ class Preprocessing:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     sides: tuple[int, int] | None = None  # FIT: the shorter one, the longer at most
+    crop_offset: str | None = None  # NEAREST or FLOOR; None: the server's default
 
     def to_lines(self) -> list[str]:
         lines = [
@@ -44,6 +47,8 @@ class Preprocessing:
         ]
         if self.crop_fraction is not None:
             lines.append(f"crop_fraction: {self.crop_fraction!r}")
+        if self.crop_offset is not None:
+            lines.append(f"crop_offset: {self.crop_offset}")
         if self.sides:
             shorter, longer = self.sides
             lines += [f"shorter_side: {shorter}", f"longer_side: {longer}"]
@@ -105,6 +110,8 @@ class ModelSpec:
     attention: Sequence[str] = ()  # empty: the published one
     precision: str = "FP32"  # or BF16, FP16, INT8
     untrained: bool = False  # the weights are random: answers say so
+    sigmoid: bool = False  # confidences are each class's own, and no shares
+    rolls_first: bool = False  # Swin's maps are rolled before they are padded
     comments: Sequence[str] = field(default=())  # lines above the description
 
     def to_text(self) -> str:
@@ -122,6 +129,8 @@ class ModelSpec:
             *([f"image_height: {height}", f"image_width: {width}"] if height else []),
             f"precision: {self.precision}",
             *(["untrained: true"] if self.untrained else []),
+            *(["classifier_activation: SIGMOID"] if self.sigmoid else []),
+            *(["window_padding: ROLL_THEN_PAD"] if self.rolls_first else []),
             *_message("preprocessing", self.preprocessing.to_lines()),
         ]
         return "\n".join(lines) + "\n"
@@ -134,6 +143,19 @@ def check_name(name: str) -> None:
             f"{name!r} cannot be a model's name: "
             "use 1 to 128 letters, digits, '.', '_' and '-', and no '.' first"
         )
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Raises FolderError where the server would not take them, one a line."""
+    for number, label in enumerate(labels, 1):
+        if not label:
+            raise FolderError(f"the label in line {number} is empty")
+        if len(label.encode()) > _MOST_LABEL_BYTES:
+            raise FolderError(f"the label in line {number} is longer than 1024 bytes")
+        if any(unicodedata.category(character) == "Cc" for character in label):
+            raise FolderError(
+                f"the label in line {number}, {label!r}, has a control character in it"
+            )
 
 
 def check_absent(folder: Path) -> None:
@@ -156,6 +178,7 @@ def write_model_folder(
     never sees half of it. An existing one is never touched.
     """
     check_name(spec.name)
+    check_labels(labels or ())
     folder = repository / spec.name
     check_absent(folder)
     staging = None
@@ -164,11 +187,8 @@ def write_model_folder(
         # "~" is in no model's name, so that a server takes no notice of the folder.
         staging = Path(tempfile.mkdtemp(prefix="importing~", dir=repository))
         (staging / "1").mkdir()
-        contiguous = {
-            name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()
-        }
         file = staging / "1" / "model.safetensors"
-        save_file(contiguous, file)
+        save_file(_apart(weights), file)
         # Both are made for their owner only; the server may be another user.
         staging.chmod(0o755)
         file.chmod(0o644)
@@ -187,6 +207,18 @@ def write_model_folder(
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
     return folder
+
+
+def _apart(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Each contiguous and in memory of its own, as safetensors wants them: a network may use one tensor twice."""
+    apart: dict[str, torch.Tensor] = {}
+    seen = set()
+    for name, tensor in weights.items():
+        own = tensor.detach().cpu().contiguous()
+        place = own.untyped_storage().data_ptr()
+        apart[name] = own.clone() if place in seen else own
+        seen.add(place)
+    return apart
 
 
 def _quoted(text: str) -> str:

@@ -52,6 +52,7 @@ class ModelInput:
     resize_mode: str  # SHORTEST_EDGE, SQUASH or FIT
     interpolation: str  # BILINEAR or BICUBIC
     crop_fraction: float  # in (0, 1]; not with FIT
+    crop_offset: str  # NEAREST or FLOOR
     # FIT: the shorter side becomes shorter_side, or less, so that the longer one is no more than longer_side; 0: any.
     shorter_side: int
     longer_side: int
@@ -88,7 +89,9 @@ class ModelInput:
             resized = _cover(height, width, resized)
         # Python's round is to even, as timm's.
         top, left = (
-            round((all_of - part) / 2)
+            (all_of - part) // 2
+            if self.crop_offset == "FLOOR"
+            else round((all_of - part) / 2)
             for all_of, part in zip(resized, model, strict=True)
         )
         return Placement((height, width), resized, top, left, model, model)
@@ -143,9 +146,7 @@ class ModelInput:
             "BICUBIC": Image.Resampling.BICUBIC,
         }
         if picture.size != (place.resized[1], place.resized[0]):
-            picture = picture.resize(
-                (place.resized[1], place.resized[0]), filters[self.interpolation], box
-            )
+            picture = resized(picture, place.resized, filters[self.interpolation], box)
         height, width = place.shown
         window = np.asarray(picture)[
             place.top : place.top + height, place.left : place.left + width
@@ -159,6 +160,30 @@ class ModelInput:
         filled = np.zeros((3, *place.input), np.float32)
         filled[:, :height, :width] = normalised.transpose(2, 0, 1)
         return filled
+
+
+def resized(
+    picture: Image.Image,
+    size: Size,
+    resample: Image.Resampling,
+    box: tuple[float, float, float, float] | None = None,
+) -> Image.Image:
+    """As Pillow 13's Image.resize, and so as the server, whichever Pillow is installed.
+
+    Older ones filter along rows first whatever the picture's shape; here each pass is a resize of its own.
+    """
+    left, top, right, bottom = box or (0.0, 0.0, *map(float, picture.size))
+    height, width = size
+    fewer = picture.height - height
+    down_first = fewer > 0 and fewer > 2 * (picture.width - width)
+    for down in (True, False) if down_first else (False, True):
+        if down:
+            whole = (0.0, top, float(picture.width), bottom)
+            picture = picture.resize((picture.width, height), resample, whole)
+        else:
+            whole = (left, 0.0, right, float(picture.height))
+            picture = picture.resize((width, picture.height), resample, whole)
+    return picture
 
 
 def _area(size: Size) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, JpegImagePlugin
 
-# A JPEG, PNG or WebP file: its bytes or its path; or pixels: uint8 [height, width, 3] RGB, or an image of Pillow's.
+# A file of a format that servers read (JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF): its bytes or its path; or pixels: uint8 [height, width, 3] RGB, or an image of Pillow's.
 Picture: TypeAlias = bytes | str | os.PathLike[str] | NDArray[np.uint8] | Image.Image
 
 _KINDS = (
@@ -81,6 +81,7 @@ def _whole(image: Image.Image) -> Decoded:
 def _decoded(image: Image.Image, halvings_for: Callable[[int, int], int]) -> Decoded:
     if not isinstance(image, JpegImagePlugin.JpegImageFile):
         return _whole(_upright_rgb(image))
+    image.info.pop("xmp", None)
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     width, height = image.size
     transposed = orientation in (5, 6, 7, 8)
@@ -106,18 +107,31 @@ def _image_of_pixels(picture: Any) -> Image.Image:
         or picture.shape[2:] != (3,)
         or not picture.size
     ):
-        raise TypeError(_KINDS)
+        kind = type(picture).__name__
+        if isinstance(picture, np.ndarray):
+            kind = f"an array of {picture.dtype} {list(picture.shape)}"
+        raise TypeError(f"{_KINDS}; this is {kind}")
     return Image.fromarray(picture)
 
 
 def _upright_rgb(image: Image.Image) -> Image.Image:
+    # Orientations that XMP or ImageMagick's raw profiles name are no browser's, and no server's.
+    for key in ("xmp", "XML:com.adobe.xmp", "Raw profile type exif"):
+        image.info.pop(key, None)
     image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I;16") or image.mode == "I":
+        return _eight_bits(image)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")
-    if image.mode.startswith("I;16") or image.mode == "I":
-        # Pillow would cut 16 bits off at 255.
-        samples = np.asarray(image).astype(np.float64)
-        return Image.fromarray((samples / 257).round().astype(np.uint8)).convert("RGB")
     return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    # Pillow would cut 16 bits off at 255, and compare the transparent level with what is left.
+    samples = np.asarray(image).astype(np.float64)
+    levels = (samples / 257).round().astype(np.uint8)
+    if (transparent := image.info.get("transparency")) is not None:
+        levels[samples == transparent] = 255
+    return Image.fromarray(levels).convert("RGB")

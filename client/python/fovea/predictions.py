@@ -14,16 +14,20 @@ _ROWS = 64  # of a class map that are computed at a time
 
 
 def top_classes(
-    logits: NDArray[np.float32], labels: list[str], top_k: int
+    logits: NDArray[np.float32], labels: list[str], top_k: int, sigmoid: bool = False
 ) -> Classification:
-    """Of one picture's logits [classes]. Equal ones stand in the order of their classes."""
+    """The classification of one picture by its logits [classes]. Equal logits are in the order of their classes.
+
+    sigmoid: each class has a confidence of its own, instead of a share of all classes.
+    """
     wide = logits.astype(np.float64)
-    shares = np.exp(wide - wide.max())
+    shares = 1 / (1 + np.exp(-wide)) if sigmoid else np.exp(wide - wide.max())
     best = np.argsort(-wide, kind="stable")[:top_k]
+    whole = 1.0 if sigmoid else shares.sum()
     return Classification(
         classes=best.astype(np.int64),
         labels=[_label(labels, one) for one in best],
-        confidences=(shares[best] / shares.sum()).astype(np.float32),
+        confidences=(shares[best] / whole).astype(np.float32),
         logits=logits[best],
     )
 

@@ -57,7 +57,7 @@ class Classification:
 
     classes: NDArray[np.int64]  # [k]
     labels: list[str]  # [k]; empty texts where the model has no labels
-    confidences: NDArray[np.float32]  # [k]
+    confidences: NDArray[np.float32]  # [k]; `.tolist()` for json
     logits: NDArray[np.float32]  # [k]
 
 

@@ -36,10 +36,9 @@ class SelfAttention(Attention):
     def forward(
         self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
-        batch, tokens, _ = x.shape
         if is_causal:
             raise ValueError("fovea.swap_attention: a causal mask is not supported")
-        qkv = self.qkv(x).reshape(batch, tokens, 3, self.num_heads, -1)
+        qkv = self.qkv(x).unflatten(2, (3, self.num_heads, -1))
         query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         query, key = self.q_norm(query), self.k_norm(key)
         attended = self.core.attend(
@@ -62,13 +61,12 @@ class SwinAttention(WindowAttention):
     core: Core
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        windows, tokens, _ = x.shape
-        qkv = self.qkv(x).reshape(windows, tokens, 3, self.num_heads, -1)
+        qkv = self.qkv(x).unflatten(2, (3, self.num_heads, -1))
         query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         bias = self._get_rel_pos_bias()  # [1, heads, tokens, tokens]
         if mask is not None:  # of the windows of an image, which follow each other
             of_image = bias + mask[:, None]
-            bias = of_image.repeat(windows // len(mask), 1, 1, 1)
+            bias = of_image.repeat(len(x) // len(mask), 1, 1, 1)
         attended = self.core.attend(query, key, value, self.scale, bias)
         out: Tensor = self.proj_drop(self.proj(attended.transpose(1, 2).flatten(2)))
         return out

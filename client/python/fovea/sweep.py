@@ -18,7 +18,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fovea import sweep_text, tables
-from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_in, quartiles_of
+from fovea.estimates import (
+    Estimate,
+    Provenance,
+    Quartiles,
+    estimate_of,
+    provenance_of,
+    quartiles_in,
+    quartiles_of,
+)
 from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2
 
@@ -34,8 +42,10 @@ class SweptPoint:
     attention: str  # canonical text
     compute_ms: Quartiles
     compute_estimate_ms: Estimate | None  # None: fewer than 20 rounds
-    # Of compute, what attention alone takes, without the projections around it; None: the model has no attention.
+    # Of compute, what attention alone takes, without the projections around it; None: the model has no attention, or
+    # what was measured contradicts compute, and attention_left_out says so.
     attention_ms: Quartiles | None
+    attention_left_out: bool
     images_per_second: float
     peak_bytes: int  # of a batch's tensors, without the weights
     weight_bytes: int
@@ -81,6 +91,9 @@ class Sweep:
     batch_size: int
     threads: int
     device: str
+    measured: (
+        Provenance | None
+    )  # None: no point could be measured, or the server does not say
 
     def to_dict(self) -> dict[str, Any]:
         """As POST /v1/sweep answers it: the proto's names; what is absent is left out.
@@ -108,12 +121,14 @@ class Sweep:
         """A row for each point, with its curve's fields; numbers in nested fields are columns named FIELD_PART.
 
         The column `curve` is the curve's attention, `attention` the point's. What a point or a curve does not have is missing
-        (NaN). `attrs` has what all points share. ImportError: pandas is missing.
+        (NaN). The columns have the names of `fovea sweep --csv`. `attrs` has what all points share besides where they were
+        measured. ImportError: pandas is missing.
         """
         import pandas
 
         whole = self.to_dict()
         values, places = whole.pop("values"), whole.pop("places")
+        measured = tables.flat({"measured": whole.pop("measured", {})})
         rows = []
         for curve in whole.pop("curves"):
             points = curve.pop("points")
@@ -122,7 +137,7 @@ class Sweep:
                 place = {"value": values[number]}
                 if places:
                     place["place"] = places[number]
-                rows.append(shared | place | tables.flat(point))
+                rows.append(shared | place | tables.flat(point) | measured)
         frame = pandas.DataFrame(rows)
         frame.attrs.update(whole)
         return frame
@@ -148,6 +163,7 @@ def sweep_of(message: Any) -> Sweep:
         batch_size=message.batch_size,
         threads=message.threads,
         device=message.device,
+        measured=provenance_of(message),
     )
 
 
@@ -173,6 +189,7 @@ def _point_of(message: Any) -> SweptPoint:
         compute_ms=quartiles_of(message.compute_ms),
         compute_estimate_ms=estimate_of(message, "compute_estimate_ms"),
         attention_ms=quartiles_in(message, "attention_ms"),
+        attention_left_out=message.attention_left_out,
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
         weight_bytes=message.weight_bytes,

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from fovea import sweep_plot, tables
+from fovea.estimates import attention_left_out_note, provenance_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,11 +175,16 @@ def _notes(sweep: Sweep) -> list[str]:
         if curve.untrained:
             notes.append(f"The weights of {name} are random numbers.")
         notes += [
+            attention_left_out_note(f"{name} at {sweep.over.lower()} {value}")
+            for value, one in zip(sweep.values, curve.points, strict=True)
+            if one.attention_left_out
+        ]
+        notes += [
             f"Not measured: {name} at {sweep.over.lower()} {value}: {one.failure}."
             for value, one in zip(sweep.values, curve.points, strict=True)
             if one.failure
         ]
-    return notes
+    return notes + provenance_notes(sweep.measured)
 
 
 def _legend(sweep: Sweep) -> str:

@@ -40,9 +40,12 @@ def html_notes(notes: Iterable[str]) -> list[str]:
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row of a frame: what is nested has columns named FIELD_PART."""
+    """A row of a frame: what is nested has columns named FIELD_PART, quartiles FIELD_q1, FIELD_median and FIELD_q3."""
     found: dict[str, Any] = {}
+    # Bounds of intervals are called lower and upper, too.
+    names = {"lower": "q1", "upper": "q3"} if "median" in fields else {}
     for name, value in fields.items():
+        name = names.get(name, name)
         if isinstance(value, dict):
             found |= flat(value, f"{prefix}{name}_")
         else:

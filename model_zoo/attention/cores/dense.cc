@@ -16,15 +16,6 @@ class DenseCore final : public AttentionCore {
   DenseCore(double scale, double temperature)
       : scale_(scale / temperature), temperature_(temperature) {}
 
-  at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                    const std::optional<at::Tensor>& bias) const override {
-    // Gradients go through torch's operator: the kernel's go through its reference.
-    const bool trains = at::GradMode::is_enabled() && query.requires_grad();
-    if (!trains) return kernels::DenseAttention(query, key, value, scale_, bias);
-    return at::scaled_dot_product_attention(query, key, value, bias, /*dropout_p=*/0.0,
-                                            /*is_causal=*/false, scale_);
-  }
-
   at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
                  const std::optional<at::Tensor>& bias) const override {
     return kernels::DenseAttentionMap(query, key, scale_, bias);
@@ -35,15 +26,25 @@ class DenseCore final : public AttentionCore {
     return at::softmax(temperature_ == 1 ? logits : logits / temperature_, -1);
   }
 
-  at::Tensor AttendWindows(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                           const Windows& windows,
-                           const std::optional<at::Tensor>& bias) const override {
-    return kernels::WindowAttention(query, key, value, windows.window(), windows.shift(), scale_,
-                                    bias);
-  }
   bool ReadsWindowMasks() const override { return false; }  // the kernel knows what is rolled
 
  private:
+  at::Tensor DoAttend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const std::optional<at::Tensor>& bias) const override {
+    // Gradients go through torch's operator: the kernel's go through its reference.
+    const bool trains = at::GradMode::is_enabled() && query.requires_grad();
+    if (!trains) return kernels::DenseAttention(query, key, value, scale_, bias);
+    return at::scaled_dot_product_attention(query, key, value, bias, /*dropout_p=*/0.0,
+                                            /*is_causal=*/false, scale_);
+  }
+
+  at::Tensor DoAttendWindows(const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, const Windows& windows,
+                             const std::optional<at::Tensor>& bias) const override {
+    return kernels::WindowAttention(query, key, value, windows.window(), windows.shift(), scale_,
+                                    bias);
+  }
+
   const double scale_;
   const double temperature_;
 };

@@ -15,12 +15,6 @@ class KnnCore final : public AttentionCore {
   KnnCore(int64_t topk, bool exact, double scale, double temperature)
       : topk_(topk), exact_(exact), scale_(scale / temperature), temperature_(temperature) {}
 
-  at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                    const std::optional<at::Tensor>& bias) const override {
-    if (exact_) return kernels::KnnAttentionExact(query, key, value, topk_, scale_, bias);
-    return kernels::KnnAttention(query, key, value, topk_, scale_, bias);
-  }
-
   at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
                  const std::optional<at::Tensor>& bias) const override {
     if (exact_) return kernels::KnnAttentionExactMap(query, key, topk_, scale_, bias);
@@ -40,6 +34,12 @@ class KnnCore final : public AttentionCore {
   }
 
  private:
+  at::Tensor DoAttend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const std::optional<at::Tensor>& bias) const override {
+    if (exact_) return kernels::KnnAttentionExact(query, key, value, topk_, scale_, bias);
+    return kernels::KnnAttention(query, key, value, topk_, scale_, bias);
+  }
+
   const int64_t topk_;
   const bool exact_;
   const double scale_;

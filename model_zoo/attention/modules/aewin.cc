@@ -7,6 +7,7 @@
 
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/axial_window_attention/op.h"
+#include "model_zoo/attention/attention_time.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/relative_position_bias.h"
@@ -128,6 +129,7 @@ class FusedAewin final : public Aewin {
     const auto [rows, columns, window] = biases();
     const Padding padding = PaddingOf(tokens);
     tokens.reset();
+    const AttentionRegion region;
     return kernels::AxialWindowAttention(qkv[0], qkv[1], qkv[2], window_, shift_, scale_, rows,
                                          columns, window, padding.key, padding.value)
         .permute({0, 2, 3, 1, 4})

@@ -5,6 +5,7 @@
 
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/conv_static_key_attention/op.h"
+#include "model_zoo/attention/attention_time.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/modules/static_key_options.h"
 #include "model_zoo/attention/site_windows.h"
@@ -82,9 +83,12 @@ class ConvStaticKey final : public AttentionModule {
   at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor qv = Project(tokens);
     tokens.reset();
-    const at::Tensor mixed = kernels::ConvStaticKeyAttention(
-        qv[0], qv[1], Places(), to_k_->weight(), to_k_->bias(), ClassKey(), options_.activation,
-        options_.scale, options_.activation_scale, options_.activation_bias);
+    const at::Tensor mixed = [&] {
+      const AttentionRegion region;
+      return kernels::ConvStaticKeyAttention(qv[0], qv[1], Places(), to_k_->weight(), to_k_->bias(),
+                                             ClassKey(), options_.activation, options_.scale,
+                                             options_.activation_scale, options_.activation_bias);
+    }();
     qv.reset();
     return windows_.Join(to_out_->forward(mixed.transpose(1, 2).flatten(2)));
   }

@@ -2,6 +2,7 @@
 
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/criss_cross_attention/op.h"
+#include "model_zoo/attention/attention_time.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/layers/linear.h"
 
@@ -18,7 +19,10 @@ class CrissCross final : public AttentionModule {
   at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
     at::Tensor qkv = Project(tokens, grid);
     tokens.reset();
-    const at::Tensor mixed = kernels::CrissCrossAttention(qkv[0], qkv[1], qkv[2]);
+    const at::Tensor mixed = [&] {
+      const AttentionRegion region;
+      return kernels::CrissCrossAttention(qkv[0], qkv[1], qkv[2]);
+    }();
     qkv.reset();
     return proj_->forward(mixed.permute({0, 2, 3, 1, 4}).flatten(3).flatten(1, 2));
   }

@@ -7,7 +7,7 @@
 
 #include "kernels/attention/key_only_attention/op.h"
 #include "kernels/attention/key_only_layer/op.h"
-#include "model_zoo/attention/attention_apart.h"
+#include "model_zoo/attention/attention_time.h"
 #include "model_zoo/attention/modules/modules.h"
 
 namespace fovea::models {
@@ -42,7 +42,7 @@ class KeyOnly final : public AttentionModule {
         u2_(Add<Projection>("u2", site.channels, site.proj_bias)) {}
 
   at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
-    if (AttentionApart::IsAskedFor()) return ForwardApart(tokens);
+    if (!AttentionTime::MayFold()) return ForwardApart(tokens);
     return kernels::KeyOnlyLayer(tokens, Weights(), scale_, folded_);
   }
 
@@ -91,7 +91,11 @@ class KeyOnly final : public AttentionModule {
   at::Tensor ForwardApart(const at::Tensor& tokens) const {
     const at::Tensor key = at::linear(tokens, k_->weight(), k_->bias());
     const at::Tensor value = at::linear(tokens, v_->weight(), v_->bias());
-    return Project(kernels::KeyOnlyAttention(HeadsOf(key), HeadsOf(value), saliency_, scale_), key);
+    const at::Tensor gated = [&] {
+      const AttentionRegion region;
+      return kernels::KeyOnlyAttention(HeadsOf(key), HeadsOf(value), saliency_, scale_);
+    }();
+    return Project(gated, key);
   }
 
   int64_t OwnBytes() const override {

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -96,7 +97,8 @@ std::shared_ptr<AttentionModule> MakeShiftedWindow(const AttentionSpec& spec,
   RefusePrefixTokens(site);
   const ShiftedWindows layout({site.grid.height, site.grid.width},
                               spec.window.value_or(site.window), site.block % 2 == 1);
-  const PaddedMap padded(site.grid, layout.window);
+  const std::array<int64_t, 2> unrolled = {0, 0};
+  const PaddedMap padded(site.grid, layout.window, site.rolls_first ? layout.shift : unrolled);
   const int64_t tokens = layout.window[0] * layout.window[1];
   return std::make_shared<ShiftedWindow>(
       site, Windows(padded.size(), layout.window, layout.shift), padded,

@@ -2,6 +2,7 @@
 
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/static_key_attention/op.h"
+#include "model_zoo/attention/attention_time.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/modules/static_key_options.h"
 #include "model_zoo/attention/site_windows.h"
@@ -28,9 +29,11 @@ class StaticKey final : public AttentionModule {
     tokens.reset();
     at::Tensor query = Heads(q_->forward(cut)), value = Heads(v_->forward(cut));
     cut.reset();
-    const at::Tensor mixed =
-        kernels::StaticKeyAttention(query, k_, value, options_.activation, options_.scale,
-                                    options_.activation_scale, options_.activation_bias);
+    const at::Tensor mixed = [&] {
+      const AttentionRegion region;
+      return kernels::StaticKeyAttention(query, k_, value, options_.activation, options_.scale,
+                                         options_.activation_scale, options_.activation_bias);
+    }();
     query.reset();
     value.reset();
     return windows_.Join(proj_->forward(mixed.transpose(1, 2).flatten(2)));

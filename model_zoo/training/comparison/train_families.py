@@ -67,7 +67,7 @@ def train(arguments: argparse.Namespace, family: str, seed: int) -> None:
         return
     csv = arguments.results / "training" / f"{name}.csv"
     command = [arguments.build / "bin" / "fovea-train", *options]
-    command += ["--out", folder, "--csv", csv]
+    command += ["--out", folder, "--csv", csv, "--overwrite"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr}")

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,18 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Of the masks of an image: some 1,000 objects at 512 x 512. A batch is given as many bytes as its
+// images need.
+inline constexpr int64_t kMaxMaskBytes = int64_t{1} << 28;
+
+// Throws DataError where so many masks of an image of that many pixels, a byte each, take more than
+// kMaxMaskBytes. `name`: the sample's.
+void CheckMasks(const std::string& name, int64_t masks, int64_t pixels);
+
+// Told what has been read so far: of "pictures", `done` of `all`; 0 where nobody knows how many
+// there are. Called often, and from several threads.
+using ReadProgress = std::function<void(const char* what, uint64_t done, uint64_t all)>;
+
 // Thread-safe: a sample is a function of its index.
 class SampleSource {
  public:
@@ -52,6 +65,9 @@ class SampleSource {
   virtual std::string Name(uint64_t index) const = 0;
   // What it reads, annotations included; none of a generated source.
   virtual std::vector<std::filesystem::path> files() const { return {}; }
+  // At least the masks that the sample's objects without crowds have, as far as that is known
+  // before it is read.
+  virtual int64_t MaskCount(uint64_t /*index*/) const { return 0; }
   // Reads or draws it, at the size that it has. Throws DataError where the file turns out to be
   // wrong only now.
   virtual Sample Get(uint64_t index) const = 0;

@@ -157,7 +157,16 @@ std::map<int64_t, std::filesystem::path> CheckpointsIn(const std::filesystem::pa
   return found;
 }
 
+// The last whole one; empty where there is none.
+std::filesystem::path LastIn(const std::filesystem::path& folder) {
+  auto found = CheckpointsIn(folder);
+  std::erase_if(found, [](const auto& one) { return !IsWhole(one.second); });
+  return found.empty() ? std::filesystem::path() : found.rbegin()->second;
+}
+
 }  // namespace
+
+bool HoldsCheckpoint(const std::filesystem::path& folder) { return !LastIn(folder).empty(); }
 
 CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string identity)
     : folder_(std::move(folder)), identity_(std::move(identity)) {
@@ -220,10 +229,8 @@ void CheckpointFolder::Write(const TrainingState& state,
 }
 
 std::optional<TrainingState> CheckpointFolder::Read(const std::vector<NamedTensor>& tensors) const {
-  auto found = CheckpointsIn(folder_);
-  std::erase_if(found, [](const auto& one) { return !IsWhole(one.second); });
-  if (found.empty()) return std::nullopt;
-  const std::filesystem::path& last = found.rbegin()->second;
+  const std::filesystem::path last = LastIn(folder_);
+  if (last.empty()) return std::nullopt;
   std::ifstream file(last / kState, std::ios::binary);
   const json stored = json::parse(file, nullptr, /*allow_exceptions=*/false);
   TORCH_CHECK_VALUE(stored.is_object() && stored.contains("identity"), "there is no checkpoint in ",

@@ -22,6 +22,9 @@ struct TrainingState {
   double seconds = 0;
 };
 
+// Returns whether `folder` holds a checkpoint to go on with.
+bool HoldsCheckpoint(const std::filesystem::path& folder);
+
 // A folder that holds the last checkpoint, in a folder of its own ("step-120"). A checkpoint is
 // written beside the one before, synced, and then renamed: whenever the process is killed, a whole
 // one is there.

@@ -125,13 +125,11 @@ class Training {
   StepReport Step() {
     const BatchLoss batch = task_.Loss(state_.step);
     const double loss = batch.measures.front().value;
-    TORCH_CHECK(std::isfinite(loss), "the loss is ", loss, " at step ", state_.step,
-                ": a lower learning rate may help");
+    CheckFinite("the loss is ", loss);
     optimizer_.ZeroGradients();
     batch.total.backward();
     const double norm = optimizer_.ClipGradients(options_.clip_norm);
-    TORCH_CHECK(std::isfinite(norm), "the gradients' norm is ", norm, " at step ", state_.step,
-                ": a lower learning rate may help");
+    CheckFinite("the gradients' norm is ", norm);
     optimizer_.Step(schedule_.At(state_.step));
     if (state_.sums.empty()) {
       state_.sums = batch.measures;
@@ -141,6 +139,13 @@ class Training {
       }
     }
     return {++state_.step, total_steps_, loss};
+  }
+
+  void CheckFinite(const char* what, double value) const {
+    TORCH_CHECK(std::isfinite(value), what, value, " at step ", state_.step,
+                state_.step > 0 ? ": a lower learning rate may help"
+                                : ", before any weight has changed: the weights that the training "
+                                  "starts from are at fault, or the data");
   }
 
   void EndEpoch() {

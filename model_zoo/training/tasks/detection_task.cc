@@ -267,4 +267,8 @@ std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSource
   return std::make_unique<RegionDetectionTask>(backbone, *regions, sources, options);
 }
 
+bool LearnsMasks(const Backbone& backbone) {
+  return dynamic_cast<const TwoStageHead*>(HeadOf(backbone)) != nullptr;
+}
+
 }  // namespace fovea::models::training

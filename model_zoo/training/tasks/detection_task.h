@@ -31,4 +31,7 @@ struct DetectionTrainingOptions {
 std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSources sources,
                                                 const DetectionTrainingOptions& options);
 
+// True if the backbone's head learns masks of objects.
+bool LearnsMasks(const Backbone& backbone);
+
 }  // namespace fovea::models::training

@@ -18,7 +18,10 @@ SampleBatches::SampleBatches(SampleSources sources, const Backbone& backbone,
       options_(options),
       framing_(framing),
       size_{backbone.info().image_height, backbone.info().image_width},
-      preprocessing_(options.preprocessing.value_or(backbone.info().preprocessing)) {}
+      preprocessing_(options.preprocessing.value_or(backbone.info().preprocessing)),
+      broken_training_(std::make_shared<BrokenSamples>(sources.training.size(), options.tell)),
+      broken_validation_(std::make_shared<BrokenSamples>(sources.validation.size(), options.tell)) {
+}
 
 SampleLoaderOptions SampleBatches::LoaderOptions(bool training) const {
   return {.batch_size = options_.batch_size,
@@ -28,7 +31,8 @@ SampleLoaderOptions SampleBatches::LoaderOptions(bool training) const {
           .training = training,
           .augmentation = options_.augmentation,
           .masks = options_.masks,
-          .threads = options_.threads};
+          .threads = options_.threads,
+          .broken = training ? broken_training_ : broken_validation_};
 }
 
 TrainingBatch SampleBatches::At(int64_t step) {
@@ -45,7 +49,9 @@ void SampleBatches::ForEachOfValidation(
     const std::function<void(const TrainingBatch&)>& use) const {
   SampleLoader loader(sources_.validation, LoaderOptions(/*training=*/false));
   int64_t left = options_.validation_images;
-  for (TrainingBatch batch = loader.Next(); batch.pixels.size(0) > 0; batch = loader.Next()) {
+  for (int64_t i = 0; i < loader.batches_per_epoch(); ++i) {
+    const TrainingBatch batch = loader.Next();
+    if (batch.pixels.size(0) == 0) continue;
     use(batch);
     if (options_.validation_images > 0 && (left -= batch.pixels.size(0)) <= 0) break;
   }

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/forward_context.h"
@@ -25,6 +27,8 @@ struct SampleBatchOptions {
   int64_t validation_images = 0;               // the first ones; 0: all that there are
   std::optional<Preprocessing> preprocessing;  // none: as the backbone was published
   bool masks = true;                           // of objects, where the samples have some
+  // Gets a sentence about each sample that breaks after the start, on a thread that makes batches.
+  std::function<void(const std::string&)> tell = [](const std::string&) {};
 };
 
 // Throws c10::ValueError where the model has another number of classes than the data needs.
@@ -38,7 +42,7 @@ class SampleBatches {
 
   // Of a step of the training, from 0.
   TrainingBatch At(int64_t step);
-  // Each batch of the validation.
+  // Each batch of the validation that has a sample.
   void ForEachOfValidation(const std::function<void(const TrainingBatch&)>& use) const;
 
   at::Tensor Pixels(const TrainingBatch& batch) const;  // FP32 [N, 3, H, W]
@@ -51,6 +55,7 @@ class SampleBatches {
   const Framing framing_;
   const ImageSize size_;
   const Preprocessing preprocessing_;
+  const std::shared_ptr<BrokenSamples> broken_training_, broken_validation_;
   std::optional<SampleLoader> loader_;  // made for the first batch that is asked for
   int64_t next_ = 0;                    // the number of the loader's next batch
 };

@@ -125,22 +125,36 @@ absl::Status CheckPictures(PictureForm form, const Explanation& explanation) {
 
 int64_t PictureBytes(const ImageSize& image) { return HeatBytes(image.height, image.width); }
 
-absl::Status DrawMaps(const RgbImage& image, const ImageTransform& seen, PictureForm form,
-                      const CancellationPtr& cancellation, Explanation* explanation) {
-  const HeatForm heat_form = form == PictureForm::kOverlay ? HeatForm::kOverlay : HeatForm::kAlone;
+absl::Status DrawMaps(const RgbImage& image, const ImageTransform& seen,
+                      const ExplainRequest& request, const CancellationPtr& cancellation,
+                      Explanation* explanation) {
+  const bool overlay = request.form == PictureForm::kOverlay;
   for (ExplainedMap& map : explanation->maps) {
     if (cancellation->Cancelled()) {
       return CallerCancelled("explain");
     }
     RgbImage drawn;
     FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
-      drawn = DrawHeat(image, seen,
-                       {.values = map.values, .rows = map.rows, .columns = map.columns}, heat_form);
+      drawn =
+          DrawHeat(image, seen, {.values = map.values, .rows = map.rows, .columns = map.columns},
+                   overlay ? HeatForm::kOverlay : HeatForm::kAlone);
+      if (overlay && request.place) MarkPlace(drawn, request.place->x, request.place->y);
       return {};
     }));
     FOVEA_ASSIGN_OR_RETURN(map.png, EncodePng(drawn));
   }
   return absl::OkStatus();
+}
+
+// "shapes/1, knn:k=9 over weights of dense".
+std::string Heading(const Explanation& explanation) {
+  std::string heading =
+      absl::StrCat(explanation.model_name, "/", explanation.model_version, ", ",
+                   explanation.attention.empty() ? explanation.backbone : explanation.attention);
+  if (!explanation.weights_of_attention.empty()) {
+    absl::StrAppend(&heading, " over weights of ", explanation.weights_of_attention);
+  }
+  return heading;
 }
 
 absl::Status DrawMeasures(Explanation* explanation) {
@@ -159,7 +173,7 @@ absl::Status DrawMeasures(Explanation* explanation) {
   }
   RgbImage drawn;
   FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
-    drawn = DrawLineCharts({cosine, deviation, ratio, distance}, "layer");
+    drawn = DrawLineCharts({cosine, deviation, ratio, distance}, "layer", Heading(*explanation));
     return {};
   }));
   FOVEA_ASSIGN_OR_RETURN(explanation->measures_plot, EncodePng(drawn));

@@ -27,10 +27,12 @@ absl::Status CheckPictures(PictureForm form, const Explanation& explanation);
 // What drawing a picture takes besides the image.
 int64_t PictureBytes(const ImageSize& image);
 
-// Draws the maps over `image`, which is upright and was resized as `seen` says. CANCELLED;
-// UNAVAILABLE server.out_of_memory.
-absl::Status DrawMaps(const RgbImage& image, const ImageTransform& seen, PictureForm form,
-                      const CancellationPtr& cancellation, Explanation* explanation);
+// Draws the maps over `image`, which is upright and was resized as `seen` says, and marks the place
+// that `request` names on them, unless they stand alone. CANCELLED; UNAVAILABLE
+// server.out_of_memory.
+absl::Status DrawMaps(const RgbImage& image, const ImageTransform& seen,
+                      const ExplainRequest& request, const CancellationPtr& cancellation,
+                      Explanation* explanation);
 
 // Plots the measures, where there are any.
 absl::Status DrawMeasures(Explanation* explanation);

@@ -98,19 +98,19 @@ std::vector<float> PatchMap::Head(std::optional<int64_t> head) const {
 ExplainedModel::ExplainedModel() = default;
 ExplainedModel::~ExplainedModel() = default;
 
-absl::StatusOr<std::unique_ptr<ExplainedModel>> ExplainedModel::Load(const ServedModel& served,
+absl::StatusOr<std::unique_ptr<ExplainedModel>> ExplainedModel::Load(const SourceModel& of,
                                                                      const std::string& attention,
                                                                      const ImageSize& size,
                                                                      CancellationPtr cancellation) {
   std::unique_ptr<ExplainedModel> model(new ExplainedModel());
-  FOVEA_ASSIGN_OR_RETURN(model->source_,
-                         OpenVariantSource(served, attention, std::move(cancellation)));
+  FOVEA_ASSIGN_OR_RETURN(model->source_, OpenVariantSource(of, attention, std::move(cancellation)));
   models::ModelDescription& description = model->source_.version.spec.description;
   description.image_height = size.height;
   description.image_width = size.width;
   description.further_sizes.clear();
   model->zoo_ = std::make_unique<Zoo>();
   FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
+    IntraOpThreads::UseOne();
     std::shared_ptr<models::Backbone> backbone = models::LoadBackbone(description);
     backbone->eval();
     const models::ModelInfo& info = backbone->info();
@@ -148,6 +148,7 @@ absl::StatusOr<ExplainedPass> ExplainedModel::RunInParts(const ResizedImage& ima
     if (!parts.AreOthersDue()) return false;
     IntraOpThreads::Release();
     turn = parts.Next();
+    helpers.Enter();
     return !turn.ok();
   };
   ExplainedPass pass;

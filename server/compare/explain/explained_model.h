@@ -40,9 +40,9 @@ struct ExplainedPass {
 class ExplainedModel {
  public:
   // Loads on the calling thread, on the CPU and in FP32 whatever serves. `size` is one of
-  // `served`'s. Errors as OpenVariantSource's; FAILED_PRECONDITION: the model and the attention do
+  // `of`'s. Errors as OpenVariantSource's; FAILED_PRECONDITION: the model and the attention do
   // not go together; UNAVAILABLE: out of memory.
-  static absl::StatusOr<std::unique_ptr<ExplainedModel>> Load(const ServedModel& served,
+  static absl::StatusOr<std::unique_ptr<ExplainedModel>> Load(const SourceModel& of,
                                                               const std::string& attention,
                                                               const ImageSize& size,
                                                               CancellationPtr cancellation);

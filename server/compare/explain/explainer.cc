@@ -88,10 +88,11 @@ absl::StatusOr<std::unique_ptr<Explainer>> Explainer::Create(
     const ExplainerOptions& options, const ModelCatalog& catalog,
     const ServedModel::Environment& environment, HeldLane& lane) {
   std::unique_ptr<Explainer> explainer(new Explainer(options, catalog, environment, lane));
-  FOVEA_ASSIGN_OR_RETURN(
-      explainer->line_,
-      ExperimentLine::Create(
-          {.name = "explain", .what = "explanations", .max_waiting = options.max_waiting}));
+  FOVEA_ASSIGN_OR_RETURN(explainer->line_,
+                         ExperimentLine::Create({.name = "explain",
+                                                 .what = "explanations",
+                                                 .max_waiting = options.max_waiting,
+                                                 .waiting_memory = options.waiting_memory}));
   return explainer;
 }
 
@@ -99,27 +100,26 @@ void Explainer::Explain(ExplainRequest request, CancellationPtr cancellation, Do
   if (absl::Status refused = CheckRequest(request); !refused.ok()) return done(std::move(refused));
   const auto asked = std::make_shared<const ExplainRequest>(std::move(request));
   line_->AddFor<Explanation>(
-      cancellation, /*wait=*/nullptr,
+      cancellation, static_cast<int64_t>(asked->image.size()), /*wait=*/nullptr,
       [this, asked, cancellation] { return Run(*asked, cancellation); }, std::move(done));
 }
 
 absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,
                                            const CancellationPtr& cancellation) {
-  FOVEA_ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> served,
-                         AcquireServed(catalog_, request.variant));
-  const ModelView& view = *served->view();
+  FOVEA_ASSIGN_OR_RETURN(const SourceModel source, FindSource(catalog_, request.variant));
+  const ModelView& view = *source.view;
   FOVEA_RETURN_IF_ERROR(CheckTarget(request, view));
 
   const ScatteredBytes file(std::as_bytes(std::span(request.image)), /*owner=*/nullptr);
-  const ImagingResources imaging{.budget = served->imaging_line().budget(),
+  const ImagingResources imaging{.budget = environment_.imaging.budget(),
                                  .clock = environment_.clock,
                                  .cancellation = cancellation};
   FOVEA_ASSIGN_OR_RETURN(
       const ResizedImage image,
-      DecodeAndResize(file, served->preprocessing(), ImagingOptionsOf(view), imaging));
+      DecodeAndResize(file, source.preprocessing, ImagingOptionsOf(view), imaging));
   FOVEA_RETURN_IF_ERROR(CheckPlace(request, image.transform));
 
-  const int64_t left = options_.max_bytes - BytesToLoad(*served);
+  const int64_t left = options_.max_bytes - BytesToLoad(source);
   if (left <= 0) {
     return ResourceExhausted(
         "explain.too_large",
@@ -127,7 +127,7 @@ absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,
                      " MiB that an experiment may hold (--experiment-memory)"));
   }
   FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<ExplainedModel> model,
-                         ExplainedModel::Load(*served, request.variant.attention,
+                         ExplainedModel::Load(source, request.variant.attention,
                                               view.sizes[image.size], cancellation));
   FOVEA_ASSIGN_OR_RETURN(ExplainedPass pass,
                          model->Run(image, request, left, environment_.device_threads, lane_));
@@ -161,7 +161,7 @@ absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,
         return PictureBytes({info.height, info.width});
       }));
   FOVEA_RETURN_IF_ERROR(
-      DrawMaps(upright.pixels, image.transform, request.form, cancellation, &explanation));
+      DrawMaps(upright.pixels, image.transform, request, cancellation, &explanation));
   return explanation;
 }
 

@@ -9,6 +9,7 @@
 #include "server/compare/experiment_line.h"
 #include "server/compare/held_lane.h"
 #include "server/core/explanation.h"
+#include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/pipeline/served_model.h"
 
@@ -20,6 +21,7 @@ struct ExplainerOptions {
   int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
   // Explanations that may wait for the one that runs; their images are held meanwhile.
   size_t max_waiting = limits::kMaxWaitingExplanations;
+  MemoryBudget* waiting_memory = nullptr;  // as ExperimentLineOptions has it
 };
 
 // Thread-safe. The catalog's models were made by ServedModel::Create with `environment`; all that

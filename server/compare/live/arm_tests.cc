@@ -64,6 +64,15 @@ bool ArmTests::OnAnswer(bool of_baseline, bool failed, Nanos latency, Nanos now)
   return true;
 }
 
+std::vector<ArmTests::CopyRun> ArmTests::NextCopy() const {
+  if (by_windows_) return {{.of_baseline = false}};
+  const bool baseline_first = log_ratios_.count() % 2 == 1;
+  return {{.of_baseline = baseline_first},
+          {.of_baseline = baseline_first, .timed = true},
+          {.of_baseline = !baseline_first},
+          {.of_baseline = !baseline_first, .timed = true}};
+}
+
 void ArmTests::OnCopy(const Copy& copy) {
   if (copy.differs) disagreements_.Add(*copy.differs ? 1 : 0);
   if (by_windows_) return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/sequential.h"
 #include "server/core/clock.h"
@@ -26,7 +27,9 @@ namespace fovea {
 // An arm that only gets copies has answered the same requests as the baseline: each is one
 // observation of all three. Copies are made while the device is idle, and given up where a request
 // comes. That leaves out long ones a little more often, which matters as little as their times
-// differ among themselves.
+// differ among themselves. A copy's time cannot be compared with its request's: the device was busy
+// or had slept, and the caches held other data. So the baseline runs the copy as well, and the two
+// copies are compared.
 class ArmTests {
  public:
   // `error`: the error probability of each of the three tests.
@@ -36,9 +39,19 @@ class ArmTests {
   // because a window is over.
   bool OnAnswer(bool of_baseline, bool failed, Nanos latency, Nanos now);
 
+  // A run of a request's copy.
+  struct CopyRun {
+    bool of_baseline = false;
+    bool timed = false;
+  };
+  // Runs of the next copy, in order. By windows: one, on the arm. Otherwise two on each model, the
+  // second timed: the first fills the caches, whatever ran before. Which model goes first
+  // alternates, so that effects of the order cancel.
+  std::vector<CopyRun> NextCopy() const;
+
   struct Copy {
     bool failed = false;
-    std::optional<double> latency_ratio;  // to the baseline's, of runs that are alike
+    std::optional<double> latency_ratio;  // of the timed runs, to the baseline's
     std::optional<bool> differs;
   };
   void OnCopy(const Copy& copy);

@@ -91,7 +91,8 @@ LiveExperiment RunningExperiment::Report() const {
   LiveExperiment experiment{.plan = plan_,
                             .state = state_,
                             .reason = reason_,
-                            .running = std::min(ended_, environment_.clock.Now()) - started_};
+                            .running = std::min(ended_, environment_.clock.Now()) - started_,
+                            .measured = environment_.measured};
   for (size_t i = 0; i < arms_.size(); ++i) {
     const Arm& arm = arms_[i];
     ArmReport& report = experiment.arms.emplace_back();
@@ -252,15 +253,15 @@ void RunningExperiment::OnSpent(Nanos thread_time) {
   budget_.Spend(thread_time, environment_.clock.Now());
 }
 
-void RunningExperiment::OnCopy(size_t arm, const ArmTests::Copy& copy, Nanos latency) {
+std::vector<ArmTests::CopyRun> RunningExperiment::CopyRuns(size_t arm) const {
+  MutexLock lock(mutex_);
+  return tests_[arm - 1].NextCopy();
+}
+
+void RunningExperiment::OnCopy(size_t arm, const ArmTests::Copy& copy) {
   {
     MutexLock lock(mutex_);
-    Arm& of = arms_[arm];
-    ++of.copies;
-    if (plan_.arms[arm].weight == 0 && !copy.failed) {
-      ++of.latencies;
-      of.latency_sum_ms += Ms(latency);
-    }
+    ++arms_[arm].copies;
     Count(arm, ArmOutcome::kShadow);
     if (state_ != ExperimentState::kRunning) return;
     tests(arm).OnCopy(copy);

@@ -40,6 +40,7 @@ class RunningExperiment {
     const ModelCatalog& catalog;
     Clock& clock;
     int device_threads = 1;
+    Provenance measured;
   };
   // `arms`: a model for each of the plan's arms, all of one kind. The plan has been checked.
   RunningExperiment(ExperimentPlan plan, std::vector<ArmModel> arms, const Environment& environment,
@@ -72,7 +73,9 @@ class RunningExperiment {
   void OnSkipped(size_t arm);
   // A copy has taken so much of one thread's time, whatever became of it.
   void OnSpent(Nanos thread_time);
-  void OnCopy(size_t arm, const ArmTests::Copy& copy, Nanos latency);
+  // How the arm's next copy is run.
+  std::vector<ArmTests::CopyRun> CopyRuns(size_t arm) const;
+  void OnCopy(size_t arm, const ArmTests::Copy& copy);
   // The arm's model, for a copy; ends the experiment where the model is gone. Null: the experiment
   // has ended.
   std::shared_ptr<const ServingModel> Model(size_t arm);

@@ -74,7 +74,7 @@ ShadowCopies::Copy::~Copy() {
   --copies_.open_;
 }
 
-void ShadowCopies::Copy::OnBaseline(const InferenceResponse& response, Nanos compute) {
+void ShadowCopies::Copy::OnBaseline(const InferenceResponse& response) {
   answered_ = true;
   // Where there is no memory for it, it is not compared.
   const absl::Status kept = OrOutOfMemory([&]() -> absl::Status {
@@ -83,9 +83,6 @@ void ShadowCopies::Copy::OnBaseline(const InferenceResponse& response, Nanos com
     return absl::OkStatus();
   });
   if (!kept.ok()) baseline_.reset();
-  baseline_compute_ = compute;
-  batch_size_ = response.receipt.batch_size;
-  batch_threads_ = response.receipt.batch_threads;
 }
 
 absl::StatusOr<std::unique_ptr<ShadowCopies>> ShadowCopies::Create(Options options, Clock& clock) {
@@ -105,8 +102,9 @@ std::unique_ptr<ShadowCopies::Copy> ShadowCopies::TryCopy(
   if (!has_room || !copy->experiment_->AllowsCopy()) return nullptr;
   const absl::Status copied = OrOutOfMemory([&]() -> absl::Status {
     copy->memory_ = std::make_unique<RequestMemory>(memory);
-    FOVEA_RETURN_IF_ERROR(copy->memory_->Take(limits::kRequestRecordBytes + input_bytes +
-                                              HeldBytes(request.options)));
+    // The request is kept while a copy of it runs.
+    FOVEA_RETURN_IF_ERROR(copy->memory_->Take(
+        2 * (limits::kRequestRecordBytes + input_bytes + HeldBytes(request.options))));
     copy->request_ = CopyOf(request, *copy->memory_);
     return absl::OkStatus();
   });
@@ -170,21 +168,20 @@ void ShadowCopies::Work() {
   }
 }
 
-void ShadowCopies::Run(Copy& copy) {
+std::shared_ptr<ShadowCopies::Outcome> ShadowCopies::RunOnce(
+    RunningExperiment& experiment, size_t arm, std::unique_ptr<InferenceRequest> request) {
   const Nanos until = options_.most_wait == kNever ? kNever : clock_.Now() + options_.most_wait;
-  if (!copy.experiment_->AllowsCopy() || !options_.await_idle(until)) return;
-  std::shared_ptr<const ServingModel> model = copy.experiment_->Model(copy.arm_);
-  if (model == nullptr) return;
-  std::unique_ptr<InferenceRequest> request = std::move(copy.request_);
-  const Nanos start = clock_.Now();
-  request->stages = StageTimes(start);
+  if (!options_.await_idle(until)) return nullptr;
+  std::shared_ptr<const ServingModel> model = experiment.Model(arm);
+  if (model == nullptr) return nullptr;
+  request->stages = StageTimes(clock_.Now());
   const CancellationPtr cancellation = request->cancellation;
   {
     MutexLock lock(mutex_);
-    if (stopping_) return;
+    if (stopping_) return nullptr;
     running_ = cancellation;
   }
-  const auto outcome = std::make_shared<Outcome>();
+  auto outcome = std::make_shared<Outcome>();
   // The handle goes with the request: a model that is unloaded waits for one block at most.
   ServingModel::Infer(
       std::move(model), std::move(request),
@@ -196,36 +193,68 @@ void ShadowCopies::Run(Copy& copy) {
     MutexLock lock(mutex_);
     running_ = nullptr;
   }
-  Report(copy, std::move(outcome->response), outcome->stages);
-}
-
-void ShadowCopies::Report(Copy& copy, absl::StatusOr<InferenceResponse> response,
-                          const StageTimes& stages) {
   // As GuardRails.max_shadow_share says. Of one that was given up it is not known how many threads
   // it had.
-  const int threads = response.ok() ? response->receipt.batch_threads : options_.device_threads;
-  copy.experiment_->OnSpent(stages[Stage::kDecode] + stages[Stage::kPreprocess] +
-                            stages[Stage::kCompute] * threads + stages[Stage::kPostprocess]);
-  if (IsNoFault(response.status())) return;
-  const bool failed = !response.ok();
-  copy.counted_ = true;
-  ArmTests::Copy seen{.failed = failed};
-  if (response.ok()) {
-    const Receipt& receipt = response->receipt;
-    const Nanos compute = stages[Stage::kCompute];
-    // A batch of several images, or on other threads, takes another time.
-    const bool alike =
-        receipt.batch_size == copy.batch_size_ && receipt.batch_threads == copy.batch_threads_;
-    if (alike && compute > 0 && copy.baseline_compute_ > 0) {
-      seen.latency_ratio = static_cast<double>(compute) / copy.baseline_compute_;
+  const StageTimes& stages = outcome->stages;
+  const int threads =
+      outcome->response.ok() ? outcome->response->receipt.batch_threads : options_.device_threads;
+  experiment.OnSpent(stages[Stage::kDecode] + stages[Stage::kPreprocess] +
+                     stages[Stage::kCompute] * threads + stages[Stage::kPostprocess]);
+  return outcome;
+}
+
+std::optional<bool> ShadowCopies::Differs(const Copy& copy, const InferenceResponse& response) {
+  std::optional<bool> differs;
+  (void)OrOutOfMemory([&]() -> absl::Status {
+    const auto answer = TakeComparable(response.results, copy.task_);
+    if (answer && copy.baseline_) differs = Differ(*answer, *copy.baseline_);
+    return absl::OkStatus();
+  });
+  return differs;
+}
+
+void ShadowCopies::Run(Copy& copy) {
+  RunningExperiment& experiment = *copy.experiment_;
+  if (!experiment.AllowsCopy()) return;
+  const std::vector<ArmTests::CopyRun> runs = experiment.CopyRuns(copy.arm_);
+  ArmTests::Copy seen;
+  struct Timed {
+    Nanos compute = 0;
+    int threads = 0;
+  };
+  Timed arm, baseline;
+  const int64_t held = copy.memory_->bytes();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    copy.memory_->KeepOnly(held);  // gives back what the previous run took
+    const ArmTests::CopyRun& run = runs[i];
+    std::unique_ptr<InferenceRequest> request;
+    if (i + 1 == runs.size()) {
+      request = std::move(copy.request_);
+    } else if (!OrOutOfMemory([&] {
+                  request = CopyOf(*copy.request_, *copy.memory_);
+                  return absl::OkStatus();
+                }).ok()) {
+      break;
     }
-    (void)OrOutOfMemory([&]() -> absl::Status {
-      const auto answer = TakeComparable(response->results, copy.task_);
-      if (answer && copy.baseline_) seen.differs = Differ(*answer, *copy.baseline_);
-      return absl::OkStatus();
-    });
+    const auto outcome = RunOnce(experiment, run.of_baseline ? 0 : copy.arm_, std::move(request));
+    if (outcome == nullptr || IsNoFault(outcome->response.status())) break;
+    const bool ok = outcome->response.ok();
+    if (!run.of_baseline) seen.failed |= !ok;
+    if (!run.of_baseline && !copy.counted_) {
+      copy.counted_ = true;
+      if (ok) seen.differs = Differs(copy, *outcome->response);
+    }
+    if (!ok && !run.of_baseline) break;
+    if (!ok || !run.timed) continue;
+    (run.of_baseline ? baseline : arm) = {outcome->stages[Stage::kCompute],
+                                          outcome->response->receipt.batch_threads};
   }
-  copy.experiment_->OnCopy(copy.arm_, seen, stages.total());
+  if (!copy.counted_) return;
+  // Times on different numbers of threads do not compare.
+  if (arm.compute > 0 && baseline.compute > 0 && arm.threads == baseline.threads) {
+    seen.latency_ratio = static_cast<double>(arm.compute) / baseline.compute;
+  }
+  experiment.OnCopy(copy.arm_, seen);
 }
 
 }  // namespace fovea

@@ -18,9 +18,9 @@
 
 namespace fovea {
 
-// A thread that runs copies one at a time, each when the device is idle, and gives those up that
-// would wait. A copy that runs ends between two blocks where any request comes (Task::idle_only).
-// Thread-safe.
+// A thread that runs copies one at a time, each run (ArmTests::CopyRun) when the device is idle,
+// and gives those up that would wait. A copy that runs ends between two blocks where any request
+// comes (Task::idle_only). Thread-safe.
 class ShadowCopies {
  public:
   struct Options {
@@ -47,7 +47,7 @@ class ShadowCopies {
     Copy& operator=(const Copy&) = delete;
 
     // What the baseline has answered: without it there is nothing to compare.
-    void OnBaseline(const InferenceResponse& response, Nanos compute);
+    void OnBaseline(const InferenceResponse& response);
 
    private:
     friend class ShadowCopies;
@@ -58,11 +58,9 @@ class ShadowCopies {
     const std::shared_ptr<RunningExperiment> experiment_;
     const size_t arm_;
     std::unique_ptr<RequestMemory> memory_;
-    std::unique_ptr<InferenceRequest> request_;  // null once it runs
+    std::unique_ptr<InferenceRequest> request_;  // null once its last run has begun
     VisionTask task_ = VisionTask::kClassification;
     std::optional<ComparableAnswer> baseline_;
-    Nanos baseline_compute_ = 0;
-    int batch_size_ = 0, batch_threads_ = 0;
     bool answered_ = false;
     bool counted_ = false;  // what became of it is counted
   };
@@ -86,7 +84,12 @@ class ShadowCopies {
   ShadowCopies(Options options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
   void Work();
   void Run(Copy& copy);
-  void Report(Copy& copy, absl::StatusOr<InferenceResponse> response, const StageTimes& stages);
+  // Runs `request` on the arm's model once the device is idle, until it makes way. Null: it never
+  // started.
+  std::shared_ptr<Outcome> RunOnce(RunningExperiment& experiment, size_t arm,
+                                   std::unique_ptr<InferenceRequest> request);
+  // Whether its answer differs from the baseline's; none: there is no memory to tell.
+  static std::optional<bool> Differs(const Copy& copy, const InferenceResponse& response);
 
   const Options options_;
   Clock& clock_;

@@ -17,6 +17,14 @@ absl::Status AlreadyThere(std::string_view reason, std::string_view message) {
   return MakeError(absl::StatusCode::kAlreadyExists, reason, message);
 }
 
+// Of the arm's model, as it serves now. The view alone is kept: an unload of the model is not to
+// wait until an arm over its weights has loaded.
+absl::StatusOr<std::shared_ptr<const ModelView>> ViewOf(const ArmModel& arm,
+                                                        const ModelCatalog& catalog) {
+  FOVEA_ASSIGN_OR_RETURN(const auto model, catalog.Acquire(arm.model_name, arm.model_version));
+  return model->view();
+}
+
 // A request, and where it went.
 class SentRequest final : public RoutedRequest {
  public:
@@ -38,8 +46,9 @@ class SentRequest final : public RoutedRequest {
                              input_bytes, memory);
   }
   void OnResults(const InferenceResponse& response) override {
-    if (copy_ == nullptr) return;
-    copy_->OnBaseline(response, response.receipt.stages[Stage::kCompute]);
+    // Answers to what are no numbers say nothing of an arm.
+    if (copy_ == nullptr || response.non_finite_input) return;
+    copy_->OnBaseline(response);
     has_results_ = true;
   }
   void OnAnswered(absl::StatusCode code, const StageTimes& stages, Nanos allowed) override {
@@ -128,7 +137,7 @@ void TrafficExperiments::Start(ExperimentPlan plan, CancellationPtr cancellation
   if (!possible.ok()) return done(std::move(possible));
   const auto shared_plan = std::make_shared<const ExperimentPlan>(std::move(plan));
   line_->AddFor<LiveExperiment>(
-      cancellation, /*wait=*/nullptr,
+      cancellation, /*bytes=*/0, /*wait=*/nullptr,
       [this, shared_plan, cancellation]() -> absl::StatusOr<LiveExperiment> {
         FOVEA_ASSIGN_OR_RETURN(ExperimentPtr experiment, Load(*shared_plan, cancellation));
         LiveExperiment started = experiment->Report();
@@ -144,8 +153,7 @@ void TrafficExperiments::Start(ExperimentPlan plan, CancellationPtr cancellation
 absl::StatusOr<ArmModel> TrafficExperiments::LoadArm(const Variant& variant,
                                                      CancellationPtr cancellation) {
   ArmModel arm{.model_name = variant.model_name, .model_version = variant.model_version};
-  FOVEA_ASSIGN_OR_RETURN(auto model, catalog_.Acquire(arm.model_name, arm.model_version));
-  arm.view = model->view();
+  FOVEA_ASSIGN_OR_RETURN(arm.view, ViewOf(arm, catalog_));
   if (!variant.attention.empty() && variant.attention != arm.view->attention) {
     if (lease_ == nullptr) {
       return Unimplemented("experiment.no_variants",
@@ -158,8 +166,7 @@ absl::StatusOr<ArmModel> TrafficExperiments::LoadArm(const Variant& variant,
     arm.lease = std::move(leased.lease);
     arm.source = {.model_name = variant.model_name, .model_version = variant.model_version};
     arm.source_view = std::move(arm.view);
-    FOVEA_ASSIGN_OR_RETURN(model, catalog_.Acquire(arm.model_name, arm.model_version));
-    arm.view = model->view();
+    FOVEA_ASSIGN_OR_RETURN(arm.view, ViewOf(arm, catalog_));
   }
   arm.name = ArmName(variant, *arm.view);
   return arm;
@@ -186,7 +193,10 @@ absl::StatusOr<TrafficExperiments::ExperimentPtr> TrafficExperiments::Load(
   return std::make_shared<RunningExperiment>(
       plan, std::move(arms),
       RunningExperiment::Environment{
-          .catalog = catalog_, .clock = clock_, .device_threads = options_.device_threads},
+          .catalog = catalog_,
+          .clock = clock_,
+          .device_threads = options_.device_threads,
+          .measured = options_.provenance ? options_.provenance() : Provenance()},
       observe_);
 }
 

@@ -39,6 +39,7 @@ using LeaseVariant =
 struct TrafficExperimentsOptions {
   int device_threads = 1;
   std::function<bool(Nanos until)> await_idle;  // as ShadowCopies::Options'
+  std::function<Provenance()> provenance;       // of one that begins; may be null
   size_t max_running = limits::kMaxLiveExperiments;
   size_t max_ended =
       limits::kMaxEndedLiveExperiments;  // that are kept; then the oldest is forgotten

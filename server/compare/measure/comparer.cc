@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,13 @@
 #include "server/compare/measure/measured_variants.h"
 #include "server/compare/measure/paired_times.h"
 #include "server/compare/measure/prepared_images.h"
+#include "server/compare/measure/provenance.h"
 #include "server/compare/variant_source.h"
 
 namespace fovea {
 namespace {
 
 constexpr Nanos kMaxTime = limits::kMaxComparisonSeconds * kSecond;
-constexpr int kAttentionPasses = 10;                 // of each variant
 constexpr Nanos kBetweenLooks = 250 * kMillisecond;  // at the times so far
 
 using Phase = ComparisonProgress::Phase;
@@ -65,6 +66,10 @@ std::optional<double> MeanCosine(const std::vector<std::vector<float>>& a,
   return sum / static_cast<double>(a.size());
 }
 
+ClassConfidence ConfidenceOf(const LoadedVariant& variant) {
+  return variant.view().sigmoid ? ClassConfidence::kSigmoid : ClassConfidence::kSoftmax;
+}
+
 // One comparison, from its request to what came out.
 class ComparisonRun {
  public:
@@ -79,7 +84,9 @@ class ComparisonRun {
         cancellation_(std::move(cancellation)),
         progress_(progress),
         end_(environment.clock.Now() + kMaxTime),
-        images_(request.images, environment.clock, cancellation_),
+        images_(request.images, {.budget = environment.imaging.budget(),
+                                 .clock = environment.clock,
+                                 .cancellation = cancellation_}),
         variants_(lane, environment.clock, cancellation_) {}
 
   absl::StatusOr<Comparison> Run() {
@@ -102,10 +109,10 @@ class ComparisonRun {
 
   absl::Status FindModels() {
     for (const Variant& variant : request_.variants) {
-      FOVEA_ASSIGN_OR_RETURN(auto served, AcquireServed(catalog_, variant));
-      models_.push_back(std::move(served));
-      const ModelView& baseline = *models_.front()->view();
-      if (models_.back()->view()->task != baseline.task) {
+      FOVEA_ASSIGN_OR_RETURN(SourceModel model, FindSource(catalog_, variant));
+      models_.push_back(std::move(model));
+      const ModelView& baseline = *models_.front().view;
+      if (models_.back().view->task != baseline.task) {
         return InvalidArgument(
             "compare.other_task",
             absl::StrCat(variant.model_name, " does another task than ", baseline.name));
@@ -116,37 +123,46 @@ class ComparisonRun {
 
   absl::Status Load() {
     // Before any progress: an image that is none is refused as such.
-    for (const auto& model : models_) FOVEA_RETURN_IF_ERROR(images_.Of(*model).status());
+    for (const auto& model : models_) FOVEA_RETURN_IF_ERROR(images_.Of(model).status());
     int64_t bytes = images_.bytes(), most_to_analyse = 0;
-    for (size_t i = 0; i < models_.size(); ++i) {
-      Report(Phase::kLoading, i, models_.size());
-      const ServedModel& model = *models_[i];
+    // The last one is the control, which is gone before anything is loaded to be analysed.
+    const size_t to_load = models_.size() + 1;
+    for (size_t i = 0; i < to_load; ++i) {
+      Report(Phase::kLoading, i, to_load);
+      const bool is_control = i == models_.size();
+      const SourceModel& model = models_[is_control ? 0 : i];
       FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, images_.Of(model));
       if (bytes + BytesToLoad(model) > options_.max_bytes) return TooLarge();
       const Nanos give_up_at = std::min(end_, environment_.clock.Now() + options_.max_load);
-      auto loaded = LoadedVariant::Load(model,
-                                        {.attention = request_.variants[i].attention,
-                                         .sizes = images->sizes(),
-                                         .batch_size = request_.batch_size,
-                                         .threads = threads(),
-                                         .max_bytes = options_.max_bytes - bytes,
-                                         .give_up_at = give_up_at},
-                                        environment_, cancellation_);
+      auto loaded =
+          LoadedVariant::Load(model,
+                              {.attention = request_.variants[is_control ? 0 : i].attention,
+                               .sizes = images->sizes(),
+                               .batch_size = request_.batch_size,
+                               .threads = threads(),
+                               .max_bytes = options_.max_bytes - bytes,
+                               .give_up_at = give_up_at},
+                              environment_, cancellation_);
       if (ReasonOf(loaded.status()) == "model.load_stopped") {
         if (PastTheEnd()) return TooLongToMeasure();
         return ResourceExhausted(
             "compare.too_slow",
-            absl::StrCat(model.view()->name, " is not loaded and warmed up in ",
+            absl::StrCat(model.view->name, " is not loaded and warmed up in ",
                          options_.max_load / kSecond, " s, for which other loads would wait"));
       }
       if (!loaded.ok()) return loaded.status();
+      if (is_control) {
+        if (bytes + (*loaded)->held_bytes() > options_.max_bytes) return TooLarge();
+        control_ = *std::move(loaded);
+        break;
+      }
       bytes += (*loaded)->held_bytes();
       // To be analysed, each is loaded anew beside all of them.
       most_to_analyse = std::max(most_to_analyse, BytesToLoad(model));
       if (bytes + most_to_analyse > options_.max_bytes) return TooLarge();
       variants_.Add(*std::move(loaded), *images);
     }
-    Report(Phase::kLoading, models_.size(), models_.size());
+    Report(Phase::kLoading, to_load, to_load);
     return absl::OkStatus();
   }
 
@@ -166,7 +182,10 @@ class ComparisonRun {
     const size_t least = request_.rounds, most = std::max(request_.rounds, request_.max_rounds);
     std::vector<TimeSoFar> so_far;
     Nanos next_look = 0;
-    for (size_t next = least;; next = std::min(2 * next, most)) {
+    variants_.Add(std::move(control_), *variants_.all().front().images);
+    ProvenanceWatch watch;
+    const std::vector<size_t> looks = Looks(least, most);
+    for (const size_t next : looks) {
       while (variants_.rounds() < next && (variants_.rounds() == 0 || !PastTheEnd()) &&
              (variants_.rounds() < least || !past())) {
         if (variants_.rounds() > 0 && environment_.clock.Now() >= next_look) {
@@ -174,21 +193,22 @@ class ComparisonRun {
           next_look = environment_.clock.Now() + kBetweenLooks;
         }
         Report(Phase::kMeasuring, variants_.rounds(), next, so_far);
-        FOVEA_RETURN_IF_ERROR(variants_.RunRound(/*control=*/true));
+        FOVEA_RETURN_IF_ERROR(variants_.RunRound());
       }
-      times_ = CompareTimes(ComputeTimes(), variants_.control_ms());
-      if (times_.settled() || next == most || past()) return absl::OkStatus();
+      times_ = CompareTimes(ComputeTimes(), variants_.compute_ms().back(), looks.size());
+      if (times_.settled() || past()) break;
     }
+    comparison_.measured = watch.Take(threads());
+    variants_.DropLast();
+    return absl::OkStatus();
   }
 
-  std::vector<RoundTimes> ComputeTimes() const {
-    std::vector<RoundTimes> times;
-    for (const MeasuredVariant& variant : variants_.all()) times.push_back(variant.compute_ms);
-    return times;
+  // Without the control's.
+  std::span<const RoundTimes> ComputeTimes() const {
+    return std::span(variants_.compute_ms()).first(models_.size());
   }
 
   absl::Status Analyse() {
-    FOVEA_RETURN_IF_ERROR(variants_.TimeAttention(kAttentionPasses));
     const std::vector<MeasuredVariant>& all = variants_.all();
     std::vector<std::vector<float>> baseline_features;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -200,7 +220,9 @@ class ComparisonRun {
         baseline_features = std::move(analysis.features);
         continue;
       }
-      compared.agreement = Agree(all[i].opinions, all[0].opinions);
+      compared.agreement = Agree(
+          all[i].opinions, all[0].opinions,
+          {.results = ConfidenceOf(*all[i].loaded), .baseline = ConfidenceOf(*all[0].loaded)});
       // Between weights that were trained apart it is chance.
       if (HasTheBaselinesWeights(i)) {
         compared.feature_cosine = MeanCosine(analysis.features, baseline_features);
@@ -226,11 +248,11 @@ class ComparisonRun {
   }
 
   bool HasTheBaselinesWeights(size_t i) const {
-    const ServedModel& model = *models_[i];
-    const ServedModel& baseline = *models_[0];
-    const auto& file = model.source().weights_file;
-    const auto& others = baseline.source().weights_file;
-    return &model == &baseline || (file && others && file->identity == others->identity);
+    const SourceModel& model = models_[i];
+    const SourceModel& baseline = models_[0];
+    const auto& file = model.version.weights_file;
+    const auto& others = baseline.version.weights_file;
+    return model.view == baseline.view || (file && others && file->identity == others->identity);
   }
 
   ComparedVariant Describe(size_t i) const {
@@ -241,7 +263,7 @@ class ComparisonRun {
         .model_version = view.version,
         .backbone = view.backbone,
         .attention = view.attention,
-        .weights_of_attention = WeightsOfAttention(*models_[i]->view(), view.attention),
+        .weights_of_attention = WeightsOfAttention(*models_[i].view, view.attention),
         .untrained = view.untrained,
         .compute = times_.variants[i],
         .postprocess_ms = QuartilesOf(variant.postprocess_ms),
@@ -250,7 +272,10 @@ class ComparisonRun {
         .peak_bytes = variant.peak_bytes,
         .weight_bytes = variant.loaded->weight_bytes(),
         .parameters = variant.loaded->info().parameters};
-    if (!variant.attention_ms.empty()) compared.attention_ms = QuartilesOf(variant.attention_ms);
+    if (!variant.attention_ms.empty()) {
+      compared.attention_left_out = !CanBePart(variant.attention_ms, variants_.compute_ms()[i]);
+      if (!compared.attention_left_out) compared.attention_ms = QuartilesOf(variant.attention_ms);
+    }
     for (const Results& opinion : variant.opinions) compared.answers.push_back(Brief(opinion));
     compared.images_per_second = request_.batch_size * 1e3 / compared.compute.ms.median;
     return compared;
@@ -265,8 +290,9 @@ class ComparisonRun {
   const ProgressListener& progress_;
   const Nanos end_;
 
-  std::vector<std::shared_ptr<const ServedModel>> models_;  // of each variant
+  std::vector<SourceModel> models_;  // of each variant
   PreparedImagesByModel images_;
+  std::unique_ptr<LoadedVariant> control_;  // null once it is measured
   MeasuredVariants variants_;
   PairedTimes times_;
   Comparison comparison_;
@@ -279,8 +305,10 @@ void Comparer::Compare(CompareRequest request, CancellationPtr cancellation,
   if (absl::Status checked = CheckRequest(request, environment_.device_threads); !checked.ok()) {
     return done(std::move(checked));
   }
+  int64_t bytes = 0;
+  for (const std::string& image : request.images) bytes += static_cast<int64_t>(image.size());
   line_.AddFor<Comparison>(
-      cancellation, [progress] { progress({.phase = Phase::kWaiting}); },
+      cancellation, bytes, [progress] { progress({.phase = Phase::kWaiting}); },
       [this, request = std::move(request), cancellation, progress] {
         return ComparisonRun(request, options_, catalog_, environment_, lane_, cancellation,
                              progress)

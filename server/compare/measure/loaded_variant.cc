@@ -10,11 +10,10 @@
 #include "base/status.h"
 #include "model_zoo/costs/operation_counter.h"
 #include "model_zoo/forward_context.h"
-#include "model_zoo/measures/attention_time.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
 #include "server/compare/model_pixels.h"
-#include "server/compare/variant_source.h"
+#include "server/executor/intra_op_threads.h"
 #include "server/executor/torch_status.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
@@ -86,14 +85,14 @@ void KeepFirst(LoadedVariant::Pass& pass) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
-    const ServedModel& served, const LoadedVariantOptions& options,
+    const SourceModel& model, const LoadedVariantOptions& options,
     const ServedModel::Environment& environment, CancellationPtr cancellation) {
   FOVEA_CHECK(!options.sizes.empty());
   FOVEA_ASSIGN_OR_RETURN(VariantSource opened,
-                         OpenVariantSource(served, options.attention, std::move(cancellation)));
+                         OpenVariantSource(model, options.attention, std::move(cancellation)));
   VersionToLoad& source = opened.version;
   models::ModelDescription& description = source.spec.description;
-  std::vector<ImageSize> sizes = served.view()->sizes;
+  std::vector<ImageSize> sizes = model.view->sizes;
   if (options.size) {
     sizes = {{options.size->height, options.size->width}};
     // Of pictures that keep their shape: as large as that size holds.
@@ -139,8 +138,8 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   variant->executor_ = *std::move(created);
   ModelView view =
       DescribeServedModel(loaded, variant->info(), variant->executor_->device().name());
-  view.labels = served.view()->labels;
-  view.longest_label = served.view()->longest_label;
+  view.labels = model.view->labels;
+  view.longest_label = model.view->longest_label;
   variant->view_ = std::make_shared<const ModelView>(std::move(view));
   variant->postprocessor_ = Postprocessor::Create(variant->view_);
   return variant;
@@ -161,7 +160,8 @@ uint64_t LoadedVariant::ShapeKey(const ResizedImage& image) const {
   return static_cast<uint64_t>(place - options_.sizes.begin());
 }
 
-absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image, Nanos deadline) {
+absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image, Nanos deadline,
+                                                       AttentionMode mode) {
   Pass pass;
   pass.transforms.assign(options_.batch_size, image.transform);
   absl::Status status;
@@ -180,29 +180,27 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image
         if (result.ok()) pass.result = *std::move(result);
       }));
   executor_->device().EnterThread();
+  const models::AttentionTime attention(mode);
   executor_->Run(/*instance=*/0, threads_, std::move(tasks), /*observer=*/nullptr);
   FOVEA_RETURN_IF_ERROR(status);
   pass.peak_bytes = pass.result.batch_peak_bytes;
+  if (!pass.result.device_times) {
+    if (attention.total()) pass.attention = Nanos{attention.total()->count()};
+    pass.folds_attention = attention.folded();
+  }
   return pass;
 }
 
 absl::StatusOr<LoadedVariant::Pass> LoadedVariant::RunOn(HeldLane& lane, const ResizedImage& image,
-                                                         Nanos max_pass) {
+                                                         Nanos max_pass, AttentionMode mode) {
   if (warm_up_time_ > max_pass) {
     return DeadlineExceeded("compare.too_slow", "the warm-up took longer than a pass may");
   }
   absl::StatusOr<Pass> pass = Pass();
   FOVEA_RETURN_IF_ERROR(lane.Run(source_.cancellation, [&] {
-    pass = Run(image, max_pass == kNever ? kNever : clock_.Now() + max_pass);
+    pass = Run(image, max_pass == kNever ? kNever : clock_.Now() + max_pass, mode);
   }));
   return pass;
-}
-
-absl::StatusOr<std::optional<Nanos>> LoadedVariant::AttentionTime(const ResizedImage& image) {
-  const models::AttentionTime time;
-  FOVEA_ASSIGN_OR_RETURN(const Pass pass, Run(image));
-  if (!time.total() || pass.result.device_times) return std::nullopt;
-  return static_cast<Nanos>(time.total()->count());
 }
 
 absl::StatusOr<Results> LoadedVariant::Finish(Pass pass, bool every) const {
@@ -227,8 +225,10 @@ absl::StatusOr<LoadedVariant::Analysis> LoadedVariant::Analyse(
     description.image_width = input.width;
     description.further_sizes.clear();
     std::unique_ptr<models::Model> model;
-    FOVEA_RETURN_IF_ERROR(
-        RunTorchLoad("model.load_failed", [&] { model = models::LoadModel(description); }));
+    FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
+      IntraOpThreads::UseOne();
+      model = models::LoadModel(description);
+    }));
     for (size_t i = 0; i < count; ++i) {
       if (ShapeKey(images[i]) != size) continue;
       absl::Status ran, wanted;

@@ -11,7 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "model_zoo/attention/attention_time.h"
 #include "server/compare/held_lane.h"
+#include "server/compare/variant_source.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
@@ -38,12 +40,12 @@ struct LoadedVariantOptions {
 // Not thread-safe.
 class LoadedVariant {
  public:
-  // Loads and warms up, on the calling thread, beside what serves. `served` and `environment`
-  // outlive it. FAILED_PRECONDITION: the model and the attention do not go together, or
+  // Loads and warms up, on the calling thread, beside what serves. What `environment` names
+  // outlives it. FAILED_PRECONDITION: the model and the attention do not go together, or
   // compare.weights_not_kept; RESOURCE_EXHAUSTED compare.too_large; UNAVAILABLE: the weights' file
   // is no longer what was loaded, out of memory, cancelled, or not done by `give_up_at`.
   static absl::StatusOr<std::unique_ptr<LoadedVariant>> Load(
-      const ServedModel& served, const LoadedVariantOptions& options,
+      const SourceModel& model, const LoadedVariantOptions& options,
       const ServedModel::Environment& environment, CancellationPtr cancellation);
 
   const ModelView& view() const { return *view_; }
@@ -57,22 +59,26 @@ class LoadedVariant {
 
   struct Pass {
     Nanos compute = 0;  // from the copy of the pixels to the outputs
+    // What attention alone took of it (models::AttentionTime). None: the model has no attention
+    // apart from its projections, or runs on a GPU, whose time the host does not see.
+    std::optional<Nanos> attention;
+    // Attention is folded into its projections (CPU), so `attention` lacks it.
+    bool folds_attention = false;
     int64_t peak_bytes = 0;
     TaskResult result;
     std::vector<ImageTransform> transforms;
   };
+  using AttentionMode = models::AttentionTime::Mode;
   // A batch of `image`, repeated, which was resized for its model; `size` is still the place in the
   // served model's sizes, or 0 of LoadedVariantOptions::size. On the lane's thread.
   // DEADLINE_EXCEEDED: it was not done by `deadline`, and stopped between two blocks.
-  absl::StatusOr<Pass> Run(const ResizedImage& image, Nanos deadline = kNever);
+  absl::StatusOr<Pass> Run(const ResizedImage& image, Nanos deadline = kNever,
+                           AttentionMode mode = AttentionMode::kAsServed);
   // The same, when its turn on `lane` comes. DEADLINE_EXCEEDED: it takes longer than `max_pass`,
   // without the lane where it took longer in the warm-up already, beside what serves. Lane's
   // errors.
-  absl::StatusOr<Pass> RunOn(HeldLane& lane, const ResizedImage& image, Nanos max_pass = kNever);
-  // On the lane's thread: the part of such a pass that attention alone took
-  // (models::AttentionTime). None: the model has no attention, or runs on a GPU, whose time the
-  // host does not see.
-  absl::StatusOr<std::optional<Nanos>> AttentionTime(const ResizedImage& image);
+  absl::StatusOr<Pass> RunOn(HeldLane& lane, const ResizedImage& image, Nanos max_pass = kNever,
+                             AttentionMode mode = AttentionMode::kAsServed);
 
   // What a caller gets of a pass: with `every`, every class, masks and run lengths, of the first
   // image alone. On any thread; once.

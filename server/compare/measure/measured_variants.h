@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,17 +22,17 @@ struct MeasuredVariant {
   std::unique_ptr<LoadedVariant> loaded;
   const PreparedImages* images = nullptr;  // outlive it
   std::vector<Results> opinions;           // of each image
-  RoundTimes compute_ms;
   std::vector<double> postprocess_ms;
-  std::vector<double> attention_ms;  // empty: it has no attention, or it was not timed
+  // Of the rounds, as compute_ms() of MeasuredVariants, of which it is a part. Empty: it has no
+  // attention, or its time was not seen.
+  RoundTimes attention_ms;
   int64_t peak_bytes = 0;
 };
 
 // DEADLINE_EXCEEDED compare.too_long: the hour is over before anything was measured.
 absl::Status TooLongToMeasure();
 
-// Not thread-safe. All that it is given outlives it. Every call ends with CANCELLED where
-// `cancellation` is set before a pass, and with a pass's error.
+// Not thread-safe. All that it is given outlives it. Every call ends with a pass's error.
 class MeasuredVariants {
  public:
   MeasuredVariants(HeldLane& lane, Clock& clock, CancellationPtr cancellation)
@@ -46,22 +46,23 @@ class MeasuredVariants {
   // models can wait for more of their passes. RESOURCE_EXHAUSTED compare.too_slow: one takes longer
   // than `max_pass`; DEADLINE_EXCEEDED compare.too_long: not all are done by `end`.
   absl::Status AskOpinions(Nanos max_pass, Nanos end);
-  // Every variant twice, over the images in turn; with `control` the first one twice more.
-  absl::Status RunRound(bool control);
-  // So often every variant with its attention timed.
-  absl::Status TimeAttention(int passes);
+  // A round of all that have been added (RoundOrder), over the images in turn. Attention is timed
+  // in the same passes; where it is served folded into its projections, in a further one behind
+  // them, with attention apart.
+  absl::Status RunRound();
 
-  size_t rounds() const { return rounds_; }
-  const RoundTimes& control_ms() const { return control_ms_; }
+  size_t rounds() const { return rounds_.rounds(); }
+  // Of the rounds, of each variant.
+  const std::vector<RoundTimes>& compute_ms() const { return rounds_.times(); }
+  // Unloads the variant that was added last. No more rounds are run.
+  void DropLast() { variants_.pop_back(); }
 
  private:
   HeldLane& lane_;
   Clock& clock_;
   const CancellationPtr cancellation_;
   std::vector<MeasuredVariant> variants_;
-  RoundTimes control_ms_;
-  size_t rounds_ = 0;
-  std::mt19937_64 random_{1};  // a comparison's order can be had again
+  PairedRounds rounds_;
 };
 
 }  // namespace fovea

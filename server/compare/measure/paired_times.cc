@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/status.h"
+
 namespace fovea {
 namespace {
 
@@ -12,6 +14,10 @@ std::optional<Verdict> Doubt(const std::optional<Estimate>& ratio) {
   if (ratio->blocks < kLeastBlocks) return Verdict::kUnsteady;
   if (ratio->upper > (1 + kWidestInterval) * ratio->lower) return Verdict::kWide;
   return std::nullopt;
+}
+
+bool Within(const Estimate& ratio) {
+  return 1 - kEquivalenceMargin <= ratio.lower && ratio.upper <= 1 + kEquivalenceMargin;
 }
 
 template <typename Combine>
@@ -25,35 +31,69 @@ std::vector<double> RoundByRound(const RoundTimes& times, const RoundTimes& base
 }
 
 // Without a verdict.
-ComparedTime Against(const RoundTimes& times, const RoundTimes& baseline) {
-  return {.ms = QuartilesOf(times),
-          .ratio = EstimateMedian(RoundByRound(times, baseline, std::divides<double>())),
-          .difference_ms = EstimateMedian(RoundByRound(times, baseline, std::minus<double>()))};
+ComparedTime Against(const RoundTimes& times, const RoundTimes& baseline, double confidence) {
+  return {
+      .ms = QuartilesOf(times),
+      .ratio = EstimateMedian(RoundByRound(times, baseline, std::divides<double>()), confidence),
+      .difference_ms =
+          EstimateMedian(RoundByRound(times, baseline, std::minus<double>()), confidence)};
 }
 
 }  // namespace
 
-std::vector<size_t> RoundOrder(size_t variants, std::mt19937_64& random) {
+std::vector<RoundPass> RoundOrder(size_t variants, std::mt19937_64& random) {
   std::vector<size_t> order(variants);
   std::iota(order.begin(), order.end(), size_t{0});
   std::shuffle(order.begin(), order.end(), random);
-  order.insert(order.end(), order.rbegin(), order.rend());
-  return order;
+  std::vector<RoundPass> passes;
+  const auto add = [&](size_t variant) { passes.push_back({variant}); };
+  passes.push_back({.variant = order[variants > 1 ? 1 : 0], .timed = false});
+  std::for_each(order.begin(), order.end(), add);
+  passes.push_back({.variant = order[0], .timed = false});
+  std::for_each(order.rbegin(), order.rend(), add);
+  return passes;
+}
+
+absl::Status PairedRounds::Run(size_t variants, Passes run) {
+  const std::vector<RoundPass> passes = RoundOrder(variants, random_);
+  FOVEA_ASSIGN_OR_RETURN(const std::vector<double> took, run(passes, rounds_));
+  times_.resize(variants);
+  for (RoundTimes& times : times_) times.push_back(0);
+  for (size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].timed) times_[passes[i].variant].back() += took[i] / 2;
+  }
+  ++rounds_;
+  return absl::OkStatus();
+}
+
+std::vector<size_t> Looks(size_t least, size_t most) {
+  std::vector<size_t> looks = {least};
+  while (looks.back() < most) looks.push_back(std::min(2 * looks.back(), most));
+  return looks;
 }
 
 bool IsVerdict(Verdict verdict) {
   return verdict == Verdict::kFaster || verdict == Verdict::kSlower ||
-         verdict == Verdict::kNoDifference;
+         verdict == Verdict::kEquivalent;
 }
 
 Verdict Judge(const std::optional<Estimate>& ratio, const std::optional<Estimate>& control) {
-  if (control && (control->lower > 1 || control->upper < 1)) return Verdict::kControlOff;
-  for (const auto* estimate : {&control, &ratio}) {
-    if (const auto doubt = Doubt(*estimate)) return *doubt;
-  }
-  if (ratio->lower > control->upper) return Verdict::kSlower;
-  if (ratio->upper < control->lower) return Verdict::kFaster;
-  return Verdict::kNoDifference;
+  if (const auto doubt = Doubt(control)) return *doubt;
+  const bool control_within = Within(*control);
+  if (!control_within && (control->lower > 1 || control->upper < 1)) return Verdict::kControlOff;
+  if (const auto doubt = Doubt(ratio)) return *doubt;
+  if (Within(*ratio)) return Verdict::kEquivalent;
+  if (ratio->lower > std::max(1.0, control->upper)) return Verdict::kSlower;
+  if (ratio->upper < std::min(1.0, control->lower)) return Verdict::kFaster;
+  return Verdict::kUndecided;
+}
+
+bool CanBePart(const RoundTimes& part, const RoundTimes& whole) {
+  if (QuartilesOf(part).median > QuartilesOf(whole).median) return false;
+  const std::vector<double> shares = RoundByRound(part, whole, std::divides<double>());
+  const std::optional<Estimate> share = EstimateMedian(shares);
+  if (share) return share->upper <= 1;
+  return std::none_of(shares.begin(), shares.end(), [](double one) { return one > 1; });
 }
 
 bool PairedTimes::settled() const {
@@ -71,13 +111,15 @@ std::vector<TimeSoFar> TimesSoFar(std::span<const RoundTimes> variants) {
   return so_far;
 }
 
-PairedTimes CompareTimes(std::span<const RoundTimes> variants, const RoundTimes& control) {
+PairedTimes CompareTimes(std::span<const RoundTimes> variants, const RoundTimes& control,
+                         size_t looks) {
+  const double confidence = 1 - (1 - kConfidence) / static_cast<double>(looks);
   const RoundTimes& baseline = variants.front();
   PairedTimes paired{.variants = {{.ms = QuartilesOf(baseline)}},
-                     .control = Against(control, baseline)};
+                     .control = Against(control, baseline, confidence)};
   paired.control.verdict = Judge(paired.control.ratio, paired.control.ratio);
   for (const RoundTimes& times : variants.subspan(1)) {
-    ComparedTime& compared = paired.variants.emplace_back(Against(times, baseline));
+    ComparedTime& compared = paired.variants.emplace_back(Against(times, baseline, confidence));
     compared.verdict = Judge(compared.ratio, paired.control.ratio);
   }
   return paired;

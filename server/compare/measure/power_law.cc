@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <set>
 
 #include "base/statistics.h"
@@ -12,8 +11,6 @@ namespace fovea {
 namespace {
 
 constexpr size_t kLeastPlaces = 3;
-constexpr int kResamples = 1000;
-constexpr uint64_t kSeed = 1;
 
 struct Line {
   double slope = 0, intercept = 0;
@@ -35,11 +32,15 @@ Line FitLine(const std::vector<double>& x, const std::vector<double>& y) {
   return {slope, mean_y - slope * mean_x};
 }
 
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+// Of each point, over the rounds at `places`.
+std::vector<double> LogMedians(const std::vector<MeasuredPoint>& points,
+                               const std::vector<size_t>& places) {
+  std::vector<double> y, drawn(places.size());
+  for (const MeasuredPoint& point : points) {
+    for (size_t i = 0; i < places.size(); ++i) drawn[i] = point.values[places[i]];
+    y.push_back(std::log(MedianOf(drawn)));
+  }
+  return y;
 }
 
 }  // namespace
@@ -53,7 +54,8 @@ std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points, Me
     if (*std::min_element(point.values.begin(), point.values.end()) <= 0) return std::nullopt;
     places.insert(point.x);
     x.push_back(std::log(point.x));
-    y.push_back(std::log(MedianOf(point.values)));
+    std::vector<double> values = point.values;
+    y.push_back(std::log(MedianOf(values)));
   }
   if (places.size() < kLeastPlaces) return std::nullopt;
   const Line line = FitLine(x, y);
@@ -63,32 +65,23 @@ std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points, Me
     law.worst_ratio = std::max(law.worst_ratio, std::exp(off));
   }
   if (how == Measured::kExactly) return law;
-  const auto has_few = [](const MeasuredPoint& point) {
-    return point.values.size() < kLeastSeries;
-  };
-  if (std::any_of(points.begin(), points.end(), has_few)) {
+  size_t rounds = points[0].values.size();
+  for (const MeasuredPoint& point : points) rounds = std::min(rounds, point.values.size());
+  if (rounds < kLeastSeries) {
     law.upper = std::numeric_limits<double>::infinity();
     law.lower = -law.upper;
     return law;
   }
-  std::mt19937_64 random(kSeed);
-  std::vector<double> slopes;
-  for (int resample = 0; resample < kResamples; ++resample) {
-    for (size_t i = 0; i < points.size(); ++i) {
-      const std::vector<double>& values = points[i].values;
-      std::uniform_int_distribution<size_t> which(0, values.size() - 1);
-      std::vector<double> drawn(values.size());
-      std::generate(drawn.begin(), drawn.end(), [&] { return values[which(random)]; });
-      y[i] = std::log(MedianOf(std::move(drawn)));
-    }
-    slopes.push_back(FitLine(x, y).slope);
+  std::vector<double> slopes;  // of the rounds
+  for (size_t round = 0; round < rounds; ++round) {
+    slopes.push_back(FitLine(x, LogMedians(points, {round})).slope);
   }
-  std::sort(slopes.begin(), slopes.end());
-  const auto rank = [&](double share) {
-    return slopes[static_cast<size_t>(std::lround(share * (kResamples - 1)))];
-  };
-  law.lower = rank((1 - kConfidence) / 2);
-  law.upper = rank((1 + kConfidence) / 2);
+  const size_t block = BlockLength(slopes);
+  const Interval interval = BootstrapBlocks(
+      rounds, block, ExpandedConfidence(rounds / block),
+      [&](const std::vector<size_t>& of) { return FitLine(x, LogMedians(points, of)).slope; });
+  law.lower = interval.lower;
+  law.upper = interval.upper;
   return law;
 }
 

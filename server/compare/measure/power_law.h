@@ -6,7 +6,8 @@
 
 namespace fovea {
 
-// What was measured at one place: a number a round, or one that is the same in every round.
+// One point of a curve: a value for each round, or one for all. Rounds are those of the other
+// points.
 struct MeasuredPoint {
   double x = 0;  // above zero
   std::vector<double> values;
@@ -27,9 +28,10 @@ enum class Measured {
   kExactly,    // the interval is the exponent alone
 };
 
-// Least squares on logarithms of the points' medians. The interval is the percentile interval of a
-// bootstrap of the rounds of each point, 1,000 resamples from a fixed seed: it says how far noise
-// moves the exponent, not how far the cost is from a power law.
+// Least squares on logarithms of the points' medians. The interval is the expanded percentile
+// interval (ExpandedConfidence) of a block bootstrap of the rounds (BootstrapBlocks), of all points
+// alike, so that what slows a whole round down cancels: it says how far noise moves the exponent,
+// not how far the cost is from a power law.
 //
 // None for fewer than three places that differ, or where a median is not above zero.
 std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points,

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/core/tensor.h"
-#include "server/imaging/preprocess.h"
 #include "server/pipeline/imaging_order.h"
 
 namespace fovea {
@@ -18,12 +17,9 @@ constexpr size_t kPreparations = 10;  // at least, of all images together
 }  // namespace
 
 absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::string>& files,
-                                                       const ServedModel& model,
+                                                       const ModelView& model,
                                                        const PreprocessSpec& preprocessing,
-                                                       Clock& clock,
-                                                       const CancellationPtr& cancellation) {
-  const ImagingResources resources{
-      .budget = model.imaging_line().budget(), .clock = clock, .cancellation = cancellation};
+                                                       const ImagingResources& resources) {
   PreparedImages prepared;
   for (size_t count = 0; count < std::max(files.size(), kPreparations); ++count) {
     const size_t i = count % files.size();
@@ -31,7 +27,7 @@ absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::st
     ImageDurations durations;
     absl::StatusOr<ResizedImage> image =
         DecodeAndResize(ScatteredBytes(bytes, /*owner=*/nullptr), preprocessing,
-                        ImagingOptionsOf(*model.view()), resources, &durations);
+                        ImagingOptionsOf(model), resources, &durations);
     if (!image.ok()) {
       const absl::Status& why = image.status();
       return MakeError(why.code(), ReasonOf(why),
@@ -63,13 +59,13 @@ int64_t PreparedImages::bytes() const {
   return bytes;
 }
 
-absl::StatusOr<const PreparedImages*> PreparedImagesByModel::Of(const ServedModel& model) {
-  const auto known = of_models_.find(&model);
+absl::StatusOr<const PreparedImages*> PreparedImagesByModel::Of(const SourceModel& model) {
+  const auto known = of_models_.find(model.view);
   if (known != of_models_.end()) return &known->second;
   FOVEA_ASSIGN_OR_RETURN(
       PreparedImages prepared,
-      PreparedImages::Prepare(files_, model, model.preprocessing(), clock_, cancellation_));
-  return &of_models_.emplace(&model, std::move(prepared)).first->second;
+      PreparedImages::Prepare(files_, *model.view, model.preprocessing, resources_));
+  return &of_models_.emplace(model.view, std::move(prepared)).first->second;
 }
 
 int64_t PreparedImagesByModel::bytes() const {

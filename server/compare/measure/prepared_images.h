@@ -3,17 +3,18 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/core/cancellation.h"
-#include "server/core/clock.h"
+#include "server/compare/variant_source.h"
 #include "server/core/comparison.h"
+#include "server/core/model_catalog.h"
 #include "server/core/resized_image.h"
+#include "server/imaging/preprocess.h"
 #include "server/imaging/resize_plan.h"
-#include "server/pipeline/served_model.h"
 
 namespace fovea {
 
@@ -23,12 +24,12 @@ struct PreparedImages {
   // Of an image each; where there are few, each is prepared more than once.
   std::vector<double> decode_ms, preprocess_ms;
 
-  // As `preprocessing` says, on the calling thread, within `model`'s limits and imaging memory, for
-  // which it waits. Errors as DecodeAndResize's; the message says which image.
+  // As `preprocessing` says, on the calling thread, within `model`'s limits and the memory of
+  // `resources`, for which it waits. Errors as DecodeAndResize's; the message says which image.
   static absl::StatusOr<PreparedImages> Prepare(const std::vector<std::string>& files,
-                                                const ServedModel& model,
-                                                const PreprocessSpec& preprocessing, Clock& clock,
-                                                const CancellationPtr& cancellation);
+                                                const ModelView& model,
+                                                const PreprocessSpec& preprocessing,
+                                                const ImagingResources& resources);
 
   // Of the model's sizes, those that they run at, in the order of the images.
   std::vector<size_t> sizes() const;
@@ -36,22 +37,20 @@ struct PreparedImages {
 };
 
 // The same images, prepared once for each model that runs them at the sizes that it is served at.
-// Not thread-safe; `files` outlive it.
+// Not thread-safe; `files` and what `resources` name outlive it.
 class PreparedImagesByModel {
  public:
-  PreparedImagesByModel(const std::vector<std::string>& files, Clock& clock,
-                        CancellationPtr cancellation)
-      : files_(files), clock_(clock), cancellation_(std::move(cancellation)) {}
+  PreparedImagesByModel(const std::vector<std::string>& files, ImagingResources resources)
+      : files_(files), resources_(std::move(resources)) {}
 
   // As PreparedImages::Prepare. They live as long as this does.
-  absl::StatusOr<const PreparedImages*> Of(const ServedModel& model);
+  absl::StatusOr<const PreparedImages*> Of(const SourceModel& model);
   int64_t bytes() const;
 
  private:
   const std::vector<std::string>& files_;
-  Clock& clock_;
-  const CancellationPtr cancellation_;
-  std::map<const ServedModel*, PreparedImages> of_models_;
+  const ImagingResources resources_;
+  std::map<std::shared_ptr<const ModelView>, PreparedImages> of_models_;
 };
 
 }  // namespace fovea

@@ -14,6 +14,7 @@
 #include "server/compare/measure/measured_variants.h"
 #include "server/compare/measure/power_law.h"
 #include "server/compare/measure/prepared_images.h"
+#include "server/compare/measure/provenance.h"
 #include "server/compare/measure/swept_value.h"
 #include "server/compare/variant_source.h"
 #include "server/imaging/encode_png.h"
@@ -21,9 +22,6 @@
 namespace fovea {
 namespace {
 
-// Of each point, as many as rounds: no more than give an exponent its interval, and the fewer where
-// the time is over.
-constexpr int kMostAttentionPasses = kLeastSeries, kLeastAttentionPasses = 3;
 constexpr int kNoiseSide = 256;  // pixels
 
 using Phase = ComparisonProgress::Phase;
@@ -83,7 +81,10 @@ class SweepRun {
         cancellation_(std::move(cancellation)),
         progress_(progress),
         end_(environment.clock.Now() + options.max_time),
-        images_(picture_, environment.clock, cancellation_),
+        imaging_{.budget = environment.imaging.budget(),
+                 .clock = environment.clock,
+                 .cancellation = cancellation_},
+        images_(picture_, imaging_),
         variants_(lane, environment.clock, cancellation_) {}
 
   absl::StatusOr<Sweep> Run() {
@@ -128,12 +129,12 @@ class SweepRun {
 
   absl::Status FindModels() {
     for (const Variant& variant : request_.variants) {
-      FOVEA_ASSIGN_OR_RETURN(auto acquired, AcquireServed(catalog_, variant));
-      const ServedModel& served = *models_.emplace_back(std::move(acquired));
+      FOVEA_ASSIGN_OR_RETURN(SourceModel found, FindSource(catalog_, variant));
+      const SourceModel& model = models_.emplace_back(std::move(found));
       // What would fail at each point is the sweep's failure.
-      FOVEA_RETURN_IF_ERROR(OpenVariantSource(served, "", cancellation_).status());
-      FOVEA_RETURN_IF_ERROR(images_.Of(served).status());
-      const ModelView& view = *served.view();
+      FOVEA_RETURN_IF_ERROR(OpenVariantSource(model, "", cancellation_).status());
+      FOVEA_RETURN_IF_ERROR(images_.Of(model).status());
+      const ModelView& view = *model.view;
       SweptCurve& curve = sweep_.curves.emplace_back();
       curve.model_name = view.name;
       curve.model_version = view.version;
@@ -170,7 +171,7 @@ class SweepRun {
 
   // An error is the point's: the others go on.
   absl::Status LoadPoint(const PointIndex& place) {
-    const ServedModel& model = *models_[place.curve];
+    const SourceModel& model = models_[place.curve];
     const SweptValue& value = values_[place.value];
     Clock& clock = environment_.clock;
     if (PastTheEnd()) {
@@ -203,9 +204,9 @@ class SweepRun {
     FOVEA_RETURN_IF_ERROR(CheckDevice(**loaded));
     std::unique_ptr<PreparedImages> own;
     if (value.size) {
-      FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
-                             PreparedImages::Prepare(picture_, model, (*loaded)->imaging_spec(),
-                                                     clock, cancellation_));
+      FOVEA_ASSIGN_OR_RETURN(
+          PreparedImages prepared,
+          PreparedImages::Prepare(picture_, *model.view, (*loaded)->imaging_spec(), imaging_));
       own = std::make_unique<PreparedImages>(std::move(prepared));
       images = own.get();
     }
@@ -250,21 +251,18 @@ class SweepRun {
   // slows all points alike, and looks like no curve.
   absl::Status Measure() {
     if (measured_.empty()) return absl::OkStatus();
+    ProvenanceWatch watch;
     const auto past = [&, end = std::min(end_, environment_.clock.Now() + request_.max_time)] {
       return environment_.clock.Now() >= end;
     };
     const auto most = static_cast<size_t>(request_.rounds);
     while (variants_.rounds() < most && (variants_.rounds() == 0 || !past())) {
       Report(Phase::kMeasuring, variants_.rounds(), most);
-      FOVEA_RETURN_IF_ERROR(variants_.RunRound(/*control=*/false));
+      FOVEA_RETURN_IF_ERROR(variants_.RunRound());
     }
     Report(Phase::kMeasuring, variants_.rounds(), variants_.rounds());
     sweep_.rounds = static_cast<int>(variants_.rounds());
-    const int passes = std::clamp(request_.rounds, kLeastAttentionPasses, kMostAttentionPasses);
-    for (int pass = 0; pass < passes && (pass < kLeastAttentionPasses || !past()); ++pass) {
-      if (PastTheEnd()) break;
-      FOVEA_RETURN_IF_ERROR(variants_.TimeAttention(1));
-    }
+    sweep_.measured = watch.Take(sweep_.threads);
     return absl::OkStatus();
   }
 
@@ -286,13 +284,16 @@ class SweepRun {
     SweptCurve& curve = sweep_.curves[place.curve];
     SweptPoint& point = PointAt(place);
     point.attention = variant.loaded->view().attention;
-    point.compute_ms = QuartilesOf(variant.compute_ms);
-    point.compute_estimate_ms = EstimateMedian(variant.compute_ms);
-    if (!variant.attention_ms.empty()) point.attention_ms = QuartilesOf(variant.attention_ms);
+    point.compute_ms = QuartilesOf(variants_.compute_ms()[i]);
+    point.compute_estimate_ms = EstimateMedian(variants_.compute_ms()[i]);
+    if (!variant.attention_ms.empty()) {
+      point.attention_left_out = !CanBePart(variant.attention_ms, variants_.compute_ms()[i]);
+      if (!point.attention_left_out) point.attention_ms = QuartilesOf(variant.attention_ms);
+    }
     point.images_per_second = values_[place.value].batch_size * 1e3 / point.compute_ms.median;
     point.peak_bytes = variant.peak_bytes;
     point.weight_bytes = variant.loaded->weight_bytes();
-    const std::string others = WeightsOfAttention(*models_[place.curve]->view(), point.attention);
+    const std::string others = WeightsOfAttention(*models_[place.curve].view, point.attention);
     if (!others.empty()) curve.weights_of_attention = others;
     FOVEA_ASSIGN_OR_RETURN(point.multiply_adds, MultiplyAddsOf(i));
     return absl::OkStatus();
@@ -306,7 +307,7 @@ class SweepRun {
     const auto known = multiply_adds_.find(place.curve);
     if (!its_own && known != multiply_adds_.end()) return known->second;
     // To be counted, a point is loaded anew beside all of them.
-    const bool fits = held_ + BytesToLoad(*models_[place.curve]) <= options_.max_bytes;
+    const bool fits = held_ + BytesToLoad(models_[place.curve]) <= options_.max_bytes;
     if (PastTheEnd() || !fits) return int64_t{0};
     const MeasuredVariant& variant = variants_.all()[i];
     const auto analysis =
@@ -324,8 +325,8 @@ class SweepRun {
       if (measured_[i].curve != curve) continue;
       const MeasuredVariant& variant = variants_.all()[i];
       const double x = *values_[measured_[i].value].place;
-      compute.push_back({x, variant.compute_ms});
-      if (!variant.attention_ms.empty()) attention.push_back({x, variant.attention_ms});
+      compute.push_back({x, variants_.compute_ms()[i]});
+      if (PointAt(measured_[i]).attention_ms) attention.push_back({x, variant.attention_ms});
       peak.push_back({x, {static_cast<double>(variant.peak_bytes)}});
     }
     sweep_.curves[curve].compute_exponent = Fit(compute);
@@ -343,10 +344,11 @@ class SweepRun {
   const Nanos end_;
 
   std::vector<SweptValue> values_;
-  std::vector<std::string> picture_;                        // one
-  std::vector<std::shared_ptr<const ServedModel>> models_;  // of each curve
+  std::vector<std::string> picture_;     // one
+  std::vector<SourceModel> models_;      // of each curve
   std::vector<std::string> attentions_;  // of each curve, one behind the other, of each value
-  PreparedImagesByModel images_;         // as they are served
+  const ImagingResources imaging_;
+  PreparedImagesByModel images_;                             // as they are served
   std::vector<std::unique_ptr<PreparedImages>> own_images_;  // of points at a size of their own
   int64_t held_ = 0;                                         // by the points so far
   MeasuredVariants variants_;                                // those that could be loaded
@@ -362,8 +364,9 @@ void Sweeper::Sweep(SweepRequest request, CancellationPtr cancellation, Progress
   if (absl::Status checked = CheckRequest(request, environment_.device_threads); !checked.ok()) {
     return done(std::move(checked));
   }
+  const auto bytes = static_cast<int64_t>(request.image.size());
   line_.AddFor<fovea::Sweep>(
-      cancellation, [progress] { progress({.phase = Phase::kWaiting}); },
+      cancellation, bytes, [progress] { progress({.phase = Phase::kWaiting}); },
       [this, request = std::move(request), cancellation, progress] {
         return SweepRun(request, options_, catalog_, environment_, lane_, cancellation, progress)
             .Run();

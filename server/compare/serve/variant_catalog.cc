@@ -98,9 +98,11 @@ VariantCatalog::~VariantCatalog() {
 
 absl::StatusOr<std::unique_ptr<VariantCatalog::Lease>> VariantCatalog::Serve(
     const Variant& variant, CancellationPtr cancellation) {
-  FOVEA_ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> of,
+  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> handle,
                          AcquireServed(models_, variant));
-  const ModelView& own = *of->view();
+  const SourceModel source = SourceOf(*handle);
+  const std::weak_ptr<const ServingModel> of = std::exchange(handle, nullptr);
+  const ModelView& own = *source.view;
   if (variant.attention.empty() || variant.attention == own.attention) {
     return std::unique_ptr<Lease>(new Lease(nullptr, {.served_as = own.name,
                                                       .model_name = own.name,
@@ -114,9 +116,10 @@ absl::StatusOr<std::unique_ptr<VariantCatalog::Lease>> VariantCatalog::Serve(
   if (turn == nullptr) return CallerCancelled("serve");
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<Lease> shared, Share(name, variant, of));
   if (shared != nullptr) return shared;
-  FOVEA_ASSIGN_OR_RETURN(const int64_t room, AwaitRoom(BytesToLoad(*of), *cancellation));
-  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable,
-                         LoadVariant(name, *of, variant.attention, room, std::move(cancellation)));
+  FOVEA_ASSIGN_OR_RETURN(const int64_t room, AwaitRoom(BytesToLoad(source), *cancellation));
+  FOVEA_ASSIGN_OR_RETURN(
+      std::shared_ptr<Servable> servable,
+      LoadVariant(name, source, variant.attention, room, std::move(cancellation)));
   const ModelView& loaded = *servable->view();
   Served served{.variant = {.served_as = name,
                             .model_name = own.name,
@@ -132,8 +135,7 @@ absl::StatusOr<std::unique_ptr<VariantCatalog::Lease>> VariantCatalog::Serve(
 }
 
 absl::StatusOr<std::unique_ptr<VariantCatalog::Lease>> VariantCatalog::Share(
-    const std::string& name, const Variant& variant,
-    const std::shared_ptr<const ServingModel>& of) {
+    const std::string& name, const Variant& variant, const std::weak_ptr<const ServingModel>& of) {
   MutexLock lock(mutex_);
   const auto found = served_.find(name);
   if (found == served_.end()) return std::unique_ptr<Lease>();
@@ -184,12 +186,12 @@ absl::StatusOr<int64_t> VariantCatalog::AwaitRoom(int64_t least_bytes,
 }
 
 absl::StatusOr<std::shared_ptr<Servable>> VariantCatalog::LoadVariant(
-    const std::string& name, const ServedModel& of, const std::string& attention, int64_t room,
+    const std::string& name, const SourceModel& of, const std::string& attention, int64_t room,
     CancellationPtr cancellation) {
   FOVEA_ASSIGN_OR_RETURN(VariantSource source,
                          OpenVariantSource(of, attention, std::move(cancellation)));
   source.version.name = name;
-  source.version.labels = *of.view()->labels;
+  source.version.labels = *of.view->labels;
   ServedModel::Environment environment = environment_;
   environment.max_device_bytes = std::min(environment.max_device_bytes, room);
   environment.give_up_at = environment.clock.Now() + options_.max_load;
@@ -240,7 +242,7 @@ std::unique_ptr<VariantCatalog::Lease> VariantCatalog::Publish(Served served) {
     bytes_ += bytes;
     served_.emplace(name, std::move(served));
   }
-  for (const ReadinessListener& listener : listeners_) listener(name, version, true);
+  for (const ReadinessListener& listener : listeners_) listener(name, version, Readiness::kReady);
   return lease;
 }
 
@@ -256,7 +258,9 @@ void VariantCatalog::Release(const std::string& name) {
     served_.erase(found);
     going_.emplace(name, last.view->version);
   }
-  for (const ReadinessListener& listener : listeners_) listener(name, last.view->version, false);
+  for (const ReadinessListener& listener : listeners_) {
+    listener(name, last.view->version, Readiness::kGone);
+  }
 }
 
 void VariantCatalog::OnGone(const std::string& name, int64_t bytes) {
@@ -338,7 +342,9 @@ void VariantCatalog::OnReadinessChange(ReadinessListener listener) {
   MutexLock notify(notify_mutex_);
   {
     MutexLock lock(mutex_);
-    for (const auto& [name, served] : served_) listener(name, served.view->version, true);
+    for (const auto& [name, served] : served_) {
+      listener(name, served.view->version, Readiness::kReady);
+    }
   }
   listeners_.push_back(std::move(listener));
 }

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/limits.h"
+#include "server/compare/variant_source.h"
 #include "server/core/cancellation.h"
 #include "server/core/model_catalog.h"
 #include "server/core/mutex.h"
@@ -105,14 +106,14 @@ class VariantCatalog final : public ModelCatalog {
 
   // A lease of what is served under `name` already; null: nothing is.
   absl::StatusOr<std::unique_ptr<Lease>> Share(const std::string& name, const Variant& variant,
-                                               const std::shared_ptr<const ServingModel>& of);
+                                               const std::weak_ptr<const ServingModel>& of);
   // How many bytes are left for one more variant; waits for those that are going where there is no
   // room for `least_bytes`.
   absl::StatusOr<int64_t> AwaitRoom(int64_t least_bytes, const Cancellation& cancellation);
   absl::Status CheckRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TooLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Servable>> LoadVariant(const std::string& name,
-                                                        const ServedModel& of,
+                                                        const SourceModel& of,
                                                         const std::string& attention, int64_t room,
                                                         CancellationPtr cancellation);
   std::unique_ptr<Lease> Publish(Served served);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "server/imaging/drawing/opencv_errors.h"
 
 namespace fovea {
 namespace {
@@ -79,7 +80,7 @@ uint8_t Level(double level) {
 }  // namespace
 
 RgbImage DrawHeat(const RgbImage& image, const ImageTransform& seen, const HeatMap& heat,
-                  HeatForm form) {
+                  HeatForm form) try {
   FOVEA_CHECK(heat.rows > 0 && heat.columns > 0 &&
               heat.values.size() == static_cast<size_t>(heat.rows) * heat.columns);
   const std::array<Rgb, 256> viridis = Viridis();
@@ -113,6 +114,23 @@ RgbImage DrawHeat(const RgbImage& image, const ImageTransform& seen, const HeatM
     }
   }
   return drawn;
+} catch (const cv::Exception& error) {
+  ThrowAsStandard(error);
+}
+
+void MarkPlace(RgbImage& drawn, double x, double y) try {
+  constexpr int kShift = 4;  // OpenCV's fixed point: places lie between pixels
+  cv::Mat picture(drawn.height, drawn.width, CV_8UC3, drawn.pixels.get());
+  // In OpenCV whole coordinates are the centres of pixels.
+  const cv::Point middle(static_cast<int>(std::lround((x - 0.5) * (1 << kShift))),
+                         static_cast<int>(std::lround((y - 0.5) * (1 << kShift))));
+  const int width = std::max(1, std::min(drawn.height, drawn.width) / 128);
+  const int radius = 5 * width;
+  const cv::Scalar dark(0, 0, 0), light(255, 255, 255);
+  cv::circle(picture, middle, radius << kShift, dark, 3 * width, cv::LINE_AA, kShift);
+  cv::circle(picture, middle, radius << kShift, light, width, cv::LINE_AA, kShift);
+} catch (const cv::Exception& error) {
+  ThrowAsStandard(error);
 }
 
 int64_t HeatBytes(int64_t height, int64_t width) {

@@ -29,6 +29,9 @@ enum class HeatForm {
 RgbImage DrawHeat(const RgbImage& image, const ImageTransform& seen, const HeatMap& heat,
                   HeatForm form);
 
+// Marks a place of `drawn`, in its pixels: a white ring with dark edges. Throws std::bad_alloc.
+void MarkPlace(RgbImage& drawn, double x, double y);
+
 // What drawing one such picture takes besides the image, its PNG among it.
 int64_t HeatBytes(int64_t height, int64_t width);
 

@@ -7,6 +7,8 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 
+#include "server/imaging/drawing/opencv_errors.h"
+
 namespace fovea {
 namespace {
 
@@ -15,7 +17,8 @@ constexpr int kWidth = 480, kHeight = 300;
 constexpr int kLeft = 64, kRight = 18, kTop = 40, kBottom = 44;
 constexpr int kTicks = 4;  // steps along an axis, about
 constexpr int kShift = 4;  // OpenCV's fixed point: lines lie between pixels
-constexpr double kFont = 0.42;
+constexpr double kFont = 0.42, kHeadingFont = 0.55;
+constexpr int kHeading = 34;  // height of the heading
 
 const cv::Scalar kInk(60, 60, 60), kFaint(225, 225, 225), kPaper(255, 255, 255);
 // Apart for most colour-blind readers too (Okabe and Ito 2008), the calm ones first.
@@ -89,8 +92,8 @@ Field FieldOf(const LineChart& chart, const cv::Point& corner) {
     }
   }
   if (!(least <= largest)) return field;  // nothing to show
-  // From zero where that does not press the lines together.
-  if (least > 0 && least < 0.5 * largest) least = 0;
+  // Starts the axis at zero if the lines still get a fifth of the height.
+  if (least > 0 && least < 0.8 * largest) least = 0;
   if (largest - least < 1e-9 * std::max(1.0, std::abs(largest))) {
     least -= 0.5;
     largest += 0.5;
@@ -155,16 +158,21 @@ void DrawChart(cv::Mat& picture, const LineChart& chart, const std::string& axis
 
 }  // namespace
 
-RgbImage DrawLineCharts(const std::vector<LineChart>& charts, const std::string& axis) {
+RgbImage DrawLineCharts(const std::vector<LineChart>& charts, const std::string& axis,
+                        const std::string& heading) try {
+  const int top = heading.empty() ? 0 : kHeading;
   const int rows = std::max<int>(1, (static_cast<int>(charts.size()) + 1) / 2);
-  RgbImage drawn = RgbImage::Allocate(rows * kHeight, 2 * kWidth);
+  RgbImage drawn = RgbImage::Allocate(top + rows * kHeight, 2 * kWidth);
   cv::Mat picture(drawn.height, drawn.width, CV_8UC3, drawn.pixels.get());
   picture.setTo(kPaper);
+  Write(picture, heading, {kLeft, top - 9}, Align::kLeft, kInk, kHeadingFont);
   for (size_t i = 0; i < charts.size(); ++i) {
     const auto at = static_cast<int>(i);
-    DrawChart(picture, charts[i], axis, {at % 2 * kWidth, at / 2 * kHeight});
+    DrawChart(picture, charts[i], axis, {at % 2 * kWidth, top + at / 2 * kHeight});
   }
   return drawn;
+} catch (const cv::Exception& error) {
+  ThrowAsStandard(error);
 }
 
 }  // namespace fovea

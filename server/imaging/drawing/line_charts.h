@@ -18,8 +18,9 @@ struct LineChart {
   std::vector<Line> lines;
 };
 
-// The charts, two in a row, each over `axis` ("layer"). Texts are drawn in ASCII. Throws
-// std::bad_alloc.
-RgbImage DrawLineCharts(const std::vector<LineChart>& charts, const std::string& axis);
+// The charts, two in a row, each over `axis` ("layer"), below `heading`, which says what they are
+// of; empty: there is none. Texts are drawn in ASCII. Throws std::bad_alloc.
+RgbImage DrawLineCharts(const std::vector<LineChart>& charts, const std::string& axis,
+                        const std::string& heading = "");
 
 }  // namespace fovea

@@ -4,17 +4,20 @@
 #include <climits>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "base/class_colour.h"
+#include "server/imaging/drawing/opencv_errors.h"
 
 namespace fovea {
 namespace {
@@ -23,7 +26,10 @@ constexpr Rgb kDark = {20, 20, 20}, kLight = {255, 255, 255};
 
 constexpr int kReadableSide = 480;  // of the shorter side, in pixels
 constexpr int kMostEnlarged = 16;
-constexpr double kColourShare = 0.55;  // of a class's colour over its pixels
+// Of a class's colour over its pixels, and of their contrast that is left below it: no more, or the
+// colour is no longer nearest to its own in the legend.
+constexpr double kColourShare = 0.75;
+constexpr double kContrastShare = 0.5;
 
 cv::Scalar Scalar(const Rgb& colour) {
   return {double(colour[0]), double(colour[1]), double(colour[2])};
@@ -32,6 +38,19 @@ cv::Scalar Scalar(const Rgb& colour) {
 // What is read more easily on the colour (its luminance as ITU-R BT.601 weighs it).
 Rgb TextOn(const Rgb& colour) {
   return 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 128 ? kDark : kLight;
+}
+
+// `pixel` in a class's colour. The pixel gives its brightness alone (as ITU-R BT.601 weighs it): a
+// hue of its own would mix with the class's into that of another class.
+cv::Vec3b Painted(const cv::Vec3b& pixel, const Rgb& colour) {
+  const double brightness = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
+  const double ground = 128 + kContrastShare * (brightness - 128);
+  cv::Vec3b painted;
+  for (int c = 0; c < 3; ++c) {
+    painted[c] =
+        static_cast<uint8_t>(std::lround(kColourShare * colour[c] + (1 - kColourShare) * ground));
+  }
+  return painted;
 }
 
 // Sizes that suit a picture.
@@ -107,10 +126,15 @@ void DrawMask(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int h
   if (box.empty()) return;
   const cv::Rect place(box.x * times, box.y * times, box.width * times, box.height * times);
   cv::resize(mask(box), mask, {}, times, times, cv::INTER_NEAREST);
-  cv::Mat field = picture(place), blended;
-  const cv::Mat colour(field.size(), CV_8UC3, Scalar(ClassColour(object.class_index)));
-  cv::addWeighted(colour, kColourShare, field, 1 - kColourShare, 0, blended);
-  blended.copyTo(field, mask);
+  cv::Mat field = picture(place);
+  const Rgb colour = ClassColour(object.class_index);
+  for (int y = 0; y < field.rows; ++y) {
+    auto* pixel = field.ptr<cv::Vec3b>(y);
+    const uint8_t* inside = mask.ptr(y);
+    for (int x = 0; x < field.cols; ++x) {
+      if (inside[x] != 0) pixel[x] = Painted(pixel[x], colour);
+    }
+  }
   std::vector<std::vector<cv::Point>> outline;
   cv::findContours(mask, outline, cv::RETR_CCOMP, cv::CHAIN_APPROX_NONE);
   const auto draw = [&](const Rgb& line, int thickness) {
@@ -147,8 +171,9 @@ struct Tag {
 
 // The tags of the objects, which come best first. At the box's left side, at its right one, to its
 // right, to its left: above it, inside at the top, below it, inside at the bottom. A tag takes the
-// first of these places that no better object's covers; where all are covered, the least covered (a
-// pixel under two tags counts twice).
+// first of these places that no better object's covers; where all are covered, the nearest free one
+// above or below the first of them; where there is none either, the least covered (a pixel under
+// two tags counts twice).
 std::vector<Tag> PlaceTags(const cv::Mat& picture, const Pen& pen,
                            std::span<const DrawnObject> objects, int times) {
   std::vector<Tag> tags;
@@ -166,16 +191,25 @@ std::vector<Tag> PlaceTags(const cv::Mat& picture, const Pen& pen,
     const int top = PixelOf(object.top, times), bottom = PixelOf(object.bottom, times);
     cv::Rect best;
     int64_t least = std::numeric_limits<int64_t>::max();
-    for (const int x : {left, right - size.width, right, left - size.width}) {
-      for (const int y : {top - size.height, top, bottom, bottom - size.height}) {
-        const cv::Rect field({std::clamp(x, 0, std::max(0, picture.cols - size.width)),
-                              std::clamp(y, 0, std::max(0, picture.rows - size.height))},
-                             size);
-        const int64_t pixels = least == 0 ? 0 : covered(field);
-        if (pixels < least) {
-          least = pixels;
-          best = field;
-        }
+    const auto try_place = [&](int x, int y) {
+      if (least == 0) return;
+      const cv::Rect field({std::clamp(x, 0, std::max(0, picture.cols - size.width)),
+                            std::clamp(y, 0, std::max(0, picture.rows - size.height))},
+                           size);
+      const int64_t pixels = covered(field);
+      if (pixels < least) {
+        least = pixels;
+        best = field;
+      }
+    };
+    const std::initializer_list<int> beside = {left, right - size.width, right, left - size.width};
+    for (const int x : beside) {
+      for (const int y : {top - size.height, top, bottom, bottom - size.height}) try_place(x, y);
+    }
+    const int first = std::clamp(top - size.height, 0, std::max(0, picture.rows - size.height));
+    for (int step = size.height; step < picture.rows && least > 0; step += size.height) {
+      for (const int x : beside) {
+        for (const int y : {first - step, first + step}) try_place(x, y);
       }
     }
     tags.push_back({text, ClassColour(object.class_index), best});
@@ -275,9 +309,9 @@ std::vector<LegendEntry> EntriesOf(std::span<const uint16_t> class_map,
   for (const auto& [index, count] : largest_first) {
     const auto label = labels.find(index);
     const double share = static_cast<double>(count) / static_cast<double>(class_map.size());
-    entries.push_back(
-        {ClassColour(index),
-         NameOf(index, label == labels.end() ? "" : label->second) + " " + Percent(share)});
+    const std::string name = label == labels.end() ? "" : label->second;
+    entries.push_back({IsBackground(name) ? std::nullopt : std::optional(ClassColour(index)),
+                       NameOf(index, name) + " " + Percent(share)});
   }
   return entries;
 }
@@ -294,7 +328,7 @@ int64_t DrawingBytes(int64_t height, int64_t width, int64_t entries) {
   return 9 * (rows * columns + legend) + 2 * rows * columns;
 }
 
-RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes) {
+RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes) try {
   int times = 1;
   const cv::Mat picture = Readable(image, &times);
   std::vector<LegendEntry> entries;
@@ -304,9 +338,11 @@ RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes) 
         {std::nullopt, NameOf(one.class_index, one.label) + " " + Percent(one.confidence)});
   }
   return WithLegend(picture, Pen(picture), entries);
+} catch (const cv::Exception& error) {
+  ThrowAsStandard(error);
 }
 
-RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects) {
+RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects) try {
   int times = 1;
   cv::Mat picture = Readable(image, &times);
   const Pen pen(picture);
@@ -320,33 +356,40 @@ RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects
   const std::vector<Tag> tags = PlaceTags(picture, pen, objects, times);
   for (auto one = tags.rbegin(); one != tags.rend(); ++one) DrawTag(picture, pen, *one);
   return WithLegend(picture, pen, EntriesOf(objects));
+} catch (const cv::Exception& error) {
+  ThrowAsStandard(error);
 }
 
 RgbImage DrawClasses(const RgbImage& image, std::span<const uint16_t> class_map,
-                     const std::map<int, std::string>& labels) {
+                     const std::map<int, std::string>& labels) try {
   int times = 1;
   cv::Mat picture = Readable(image, &times);
   const Pen pen(picture);
   const auto class_at = [&](int y, int x) {
     return class_map[static_cast<int64_t>(y / times) * image.width + x / times];
   };
-  // What lies within a line's width of another class, to the right or below.
+  std::set<int> unpainted;
+  for (const auto& [index, label] : labels) {
+    if (IsBackground(label)) unpainted.insert(index);
+  }
+  // Borders are what lies within a line's width of another class, to the right or below, and on all
+  // sides of what stays as it was.
   const int line = std::max(1, pen.line / 2);
   for (int y = 0; y < picture.rows; ++y) {
     auto* pixel = picture.ptr<cv::Vec3b>(y);
     for (int x = 0; x < picture.cols; ++x) {
       const uint16_t own = class_at(y, x);
+      if (unpainted.contains(own)) continue;
       const bool border = class_at(std::min(y + line, picture.rows - 1), x) != own ||
-                          class_at(y, std::min(x + line, picture.cols - 1)) != own;
-      const Rgb colour = border ? kDark : ClassColour(own);
-      const double share = border ? 0.8 : kColourShare;
-      for (int c = 0; c < 3; ++c) {
-        pixel[x][c] =
-            static_cast<uint8_t>(std::lround(share * colour[c] + (1 - share) * pixel[x][c]));
-      }
+                          class_at(y, std::min(x + line, picture.cols - 1)) != own ||
+                          unpainted.contains(class_at(std::max(y - line, 0), x)) ||
+                          unpainted.contains(class_at(y, std::max(x - line, 0)));
+      pixel[x] = Painted(pixel[x], border ? kDark : ClassColour(own));
     }
   }
   return WithLegend(picture, pen, EntriesOf(class_map, labels));
+} catch (const cv::Exception& error) {
+  ThrowAsStandard(error);
 }
 
 }  // namespace fovea

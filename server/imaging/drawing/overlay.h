@@ -44,8 +44,9 @@ RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes);
 RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects);
 
 // A copy of `image` under the colours of its pixels' classes, with a dark line between two classes
-// and below it a legend with each class's share of the picture, the largest first. `class_map`:
-// [image.height, image.width]; `labels`: of some of the classes. Otherwise as above.
+// and below it a legend with each class's share of the picture, the largest first. The background
+// (IsBackground) stays as it is. `class_map`: [image.height, image.width]; `labels`: of some of the
+// classes. Otherwise as above.
 RgbImage DrawClasses(const RgbImage& image, std::span<const uint16_t> class_map,
                      const std::map<int, std::string>& labels);
 

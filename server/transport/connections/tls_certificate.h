@@ -32,9 +32,9 @@ absl::StatusOr<TlsCertificate> CheckTlsCertificate(std::string chain, std::strin
 // Issuers of somebody's certificates. INVALID_ARGUMENT tls.issuers: they are no PEM certificates.
 absl::Status CheckIssuers(const std::string& issuers);
 
-// Makes a context speak as HTTP's ports do: TLS 1.2 or newer, HTTP/1.1 by ALPN, callers'
-// certificates asked for where there are issuers, no resumption (who has been let in once is
-// checked again). CheckTlsCertificate's errors.
+// Makes a context speak as HTTP's ports do: TLS 1.2 or newer with forward secrecy, HTTP/1.1 by
+// ALPN, callers' certificates asked for where there are issuers, no resumption (who has been let in
+// once is checked again). CheckTlsCertificate's errors.
 absl::Status ConfigureTls(const TlsCertificate& certificate, SSL_CTX* context);
 
 // Whom a caller's certificate names, as gRPC chooses: the first alternative name, or else the

@@ -39,8 +39,11 @@ class BufferProbe final : public grpc::ProtoBufferReader {
 
 absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes,
                                              RequestMemory* memory) {
-  // gRPC calls a handler all the same where the caller has ended the call before its message came.
-  if (!buffer.Valid()) return Cancelled("request.cancelled", "the call ended without a message");
+  // gRPC calls a handler all the same where the caller has ended the call before its message came,
+  // or in the middle of it.
+  if (!buffer.Valid()) {
+    return InvalidArgument("request.malformed", "the call ended before its message was complete");
+  }
   // A copy shares the slices.
   grpc::ByteBuffer shared(buffer);
   BufferProbe probe(&shared);

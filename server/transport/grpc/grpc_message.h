@@ -17,7 +17,7 @@ namespace fovea {
 // unpacked here and not by gRPC, which in release 1.51 unpacks whatever a few bytes swell to before
 // it looks at any limit. RESOURCE_EXHAUSTED: longer than `max_bytes`, in more pieces than
 // limits::kMaxSmallPieces allows, or unpacks to more than limits::kMaxDecompressedMessageBytes;
-// INVALID_ARGUMENT: does not unpack; CANCELLED: there is none; and what RequestMemory::Take says,
+// INVALID_ARGUMENT: does not unpack, or has not come as a whole; and what RequestMemory::Take says,
 // where there is `memory` to be counted in.
 absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes,
                                              RequestMemory* memory = nullptr);

@@ -1,17 +1,23 @@
 #include "server/transport/grpc/grpc_server.h"
 
+#include <grpc/support/time.h>
+#include <grpcpp/alarm.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
@@ -25,7 +31,7 @@
 #include "server/transport/grpc/library_logs.h"
 #include "server/transport/grpc/oip_service.h"
 #include "server/transport/grpc/reflection_service.h"
-#include "server/transport/grpc/tls_credentials.h"
+#include "server/transport/grpc/server_credentials.h"
 #include "server/transport/grpc/vision_service.h"
 
 namespace fovea {
@@ -47,6 +53,10 @@ constexpr std::string_view kHealthServices[] = {
     inference::GRPCInferenceService::service_full_name(), v1::VisionService::service_full_name(),
     v1::ComparisonService::service_full_name(), v1::ExperimentService::service_full_name()};
 
+// Bytes that gRPC reads from a connection at a time. Headers of calls take 15 bytes each or less,
+// and 12 KiB of memory once they are read.
+constexpr int64_t kReadBytes = 64 * limits::kKiB;
+
 // What one caller may do to the others: bounds on connections, streams and headers. Limits on
 // messages are set beside.
 void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
@@ -60,6 +70,8 @@ void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* 
     set(argument, ms == 0 ? std::numeric_limits<int>::max() : ms);
   };
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  set(GRPC_ARG_ENABLE_CHANNELZ, 1);  // CloseCrowdedConnections asks it
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   // A connection that does not get through its handshake ends.
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_ms);
   set_or_never(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_connection_idle_ms);
@@ -87,12 +99,62 @@ void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* bui
   builder->SetResourceQuota(quota);
 }
 
+// Returns memory of calls that have ended to the system, after a few seconds.
+void TrimLater() {
+  constexpr int64_t kSeconds = 5;
+  static std::atomic<bool> pending = false;
+  if (pending.exchange(true)) return;
+  auto alarm = std::make_shared<grpc::Alarm>();
+  grpc::Alarm& timer = *alarm;
+  timer.Set(
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(kSeconds, GPR_TIMESPAN)),
+      [alarm = std::move(alarm)](bool /*in_time*/) mutable {
+        pending = false;
+        malloc_trim(0);
+        alarm.reset();
+      });
+}
+
+// Ends connections that open calls beyond the limit of streams, because their callers do not
+// acknowledge it. On gRPC's threads.
+class StreamLimit {
+ public:
+  explicit StreamLimit(int64_t max_streams) : max_streams_(max_streams) {}
+
+  // Calls that a connection begins between two checks.
+  int64_t calls_between() const { return std::max(max_streams_, kLeastCallsBetween); }
+
+  void Enforce(int port) {
+    int closed = 0;
+    const absl::Status looked = OrOutOfMemory([&] {
+      // gRPC counts calls that have ended as open until their reactors are done.
+      closed = CloseCrowdedConnections(port, 2 * max_streams_);
+      return absl::OkStatus();
+    });
+    if (closed == 0 || !looked.ok()) return;
+    TrimLater();
+    // A caller must not be able to fill the log.
+    if (std::has_single_bit(++closed_)) {
+      Log(LogLevel::kWarning,
+          "closing gRPC connections that opened more calls than "
+          "--grpc-max-concurrent-streams without acknowledging that limit");
+    }
+  }
+
+ private:
+  static constexpr int64_t kLeastCallsBetween = 1024;
+
+  const int64_t max_streams_;
+  std::atomic<uint32_t> closed_ = 0;  // times that connections were closed
+};
+
 }  // namespace
 
 struct GrpcServer::State {
   State(const GrpcServerOptions& options, ServerApi& api)
       : context{api, options.max_message_bytes, options.max_answer_bytes, options.groups,
-                static_cast<size_t>(options.max_stream_requests)} {}
+                static_cast<size_t>(options.max_stream_requests)},
+        stream_limit(options.max_concurrent_streams) {}
 
   GrpcContext context;
   InferStreams streams;
@@ -105,6 +167,7 @@ struct GrpcServer::State {
   ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
   ReflectionService<reflection::v1alpha::ServerReflection> reflection_v1alpha{reflection_streams};
   std::atomic<bool> closed = false;
+  StreamLimit stream_limit;
   std::shared_ptr<grpc::ServerCredentials> credentials;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
@@ -138,8 +201,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
                          ConnectionListener::Listen(options.host, options.port, "--grpc-port"));
   // Before anybody can ask.
   for (const std::string_view service : kHealthServices) api.health().AddService(service);
-  state->credentials =
-      options.tls ? MakeTlsCredentials(options.tls) : grpc::InsecureServerCredentials();
+  state->credentials = MakeServerCredentials(
+      options.tls, state->stream_limit.calls_between(),
+      [&limit = state->stream_limit, port = state->listener->port()] { limit.Enforce(port); });
   grpc::ServerBuilder builder;
   state->connections = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, state->credentials);

@@ -10,6 +10,7 @@
 #include "server/core/quote.h"
 #include "server/core/server_stopping.h"
 #include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/refused_stream.h"
 #include "server/transport/grpc/unary_answer.h"
@@ -38,8 +39,9 @@ HealthCheckResponse::ServingStatus ToMessage(ServingStatus status) {
 // that a slow reader holds up nobody and sees the latest.
 class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public HealthWatcher {
  public:
-  HealthWatch(HealthBoard& board, std::string service, grpc::CallbackServerContext* call)
-      : board_(board), service_(std::move(service)), call_(call) {}
+  HealthWatch(HealthBoard& board, std::string service, grpc::CallbackServerContext* call,
+              StreamPlaces::Place place)
+      : board_(board), service_(std::move(service)), call_(call), place_(std::move(place)) {}
 
   void Refresh() override {
     MutexLock lock(mutex_);
@@ -78,11 +80,15 @@ class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pub
     Close();
   }
   void OnCancel() override { Close(); }
-  void OnDone() override { board_.Remove(this); }
+  void OnDone() override {
+    place_.reset();
+    board_.Remove(this);
+  }
 
   HealthBoard& board_;
   const std::string service_;
   grpc::CallbackServerContext* const call_;
+  StreamPlaces::Place place_;
   Mutex mutex_;                // taken before the board's
   grpc::ByteBuffer response_;  // the write's, while writing_
   std::optional<ServingStatus> latest_ ABSL_GUARDED_BY(mutex_);
@@ -113,8 +119,9 @@ grpc::ServerUnaryReactor* HealthService::List(grpc::CallbackServerContext* call,
                                               const grpc::ByteBuffer* message,
                                               grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthListRequest, HealthListResponse>(
-      context_, Method("List"), call, message, answer, [this](const auto&, auto* response) {
-        for (const auto& [name, status] : board_.List()) {
+      context_, Method("List"), call, message, answer, [this, call](const auto&, auto* response) {
+        const bool models = CallerOf(context_, Method("ServerMetadata"), *call).refused.ok();
+        for (const auto& [name, status] : models ? board_.List() : board_.ListServices()) {
           (*response->mutable_statuses())[name].set_status(ToMessage(status));
         }
         return absl::OkStatus();
@@ -128,11 +135,15 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(grpc::CallbackS
   const absl::Status readable = ReadControlMessage(*message, &request);
   ReleaseMessage(message);
   if (!readable.ok()) return new Refused(EndCall(readable, *call));
-  auto watch = std::make_shared<HealthWatch>(board_, request.service(), call);
-  if (!board_.Add(watch)) {
-    return new Refused(EndCall(Unavailable("health.busy", "too many callers watch"), *call));
+  StreamPlaces::Place place = watches_.Take(call->peer());
+  if (place == nullptr) {
+    return new Refused(EndCall(
+        Unavailable("health.busy", "too many watches on this connection or on the server"), *call));
   }
-  return watch.get();
+  auto watch = std::make_shared<HealthWatch>(board_, request.service(), call, std::move(place));
+  HealthWatch* const reactor = watch.get();
+  board_.Add(std::move(watch));
+  return reactor;
 }
 
 }  // namespace fovea

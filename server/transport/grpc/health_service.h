@@ -9,9 +9,11 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include "base/limits.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "server/api/server_api.h"
 #include "server/transport/grpc/infer_exchange.h"
+#include "server/transport/grpc/stream_places.h"
 
 namespace fovea {
 
@@ -32,6 +34,7 @@ class HealthService final : public health_service_internal::RawService {
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* call,
                                   const grpc::ByteBuffer* message,
                                   grpc::ByteBuffer* answer) override;
+  // Names models only to callers that may read their metadata.
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* call, const grpc::ByteBuffer* message,
                                  grpc::ByteBuffer* answer) override;
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* call,
@@ -40,6 +43,7 @@ class HealthService final : public health_service_internal::RawService {
  private:
   GrpcContext& context_;
   HealthBoard& board_;
+  StreamPlaces watches_{limits::kMaxHealthWatches, limits::kMaxHealthWatchesPerConnection};
 };
 
 }  // namespace fovea

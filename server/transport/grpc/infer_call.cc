@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/status.h"
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/grpc_trace.h"
@@ -21,6 +22,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
         exchange_(context, method.api, *call, {.context = TraceContextOf(*call), .local = {}}) {}
 
   void Start(const grpc::ByteBuffer& message) {
+    whole_ = message.Valid();
     exchange_.Run(message, method_.read, method_.write,
                   [this](InferAnswer answer) { Answer(std::move(answer)); });
   }
@@ -30,7 +32,10 @@ class InferCall final : public grpc::ServerUnaryReactor {
     if (answer.status.ok()) *response_ = ToByteBuffer(std::move(answer.message));
     exchange_.call().Answered();
     TellTrace(exchange_.call().traceparent(), *call_);
-    Finish(EndCall(answer.status, *call_));
+    // The caller is still there, but half-closed the call in the middle of its message.
+    const absl::Status malformed =
+        InvalidArgument("request.malformed", "the call ended before its message was complete");
+    Finish(EndCall(whole_ ? answer.status : malformed, *call_));
   }
 
   void OnCancel() override { exchange_.call().Cancel(); }
@@ -40,6 +45,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext* const call_;
   grpc::ByteBuffer* const response_;
   InferExchange exchange_;
+  bool whole_ = true;  // the message
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_message.h"
+#include "server/transport/grpc/tensor_contents.h"
 
 namespace fovea {
 namespace {
@@ -30,6 +31,15 @@ std::string ExperimentKey(const grpc::CallbackServerContext& call) {
   return {key->second.data(), key->second.size()};
 }
 
+// Maximum bytes of the response's typed contents.
+int64_t MostTypedBytes(const InferenceResponse& response) {
+  int64_t bytes = 0;
+  for (const OutputTensor& output : std::get<TensorResults>(response.results)) {
+    if (HasTypedContents(output.type)) bytes += TypedContentsBytes(output);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 InferExchange::InferExchange(GrpcContext& context, ApiMethod method,
@@ -46,13 +56,23 @@ void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, Write
   call_.Run(
       static_cast<int64_t>(message.Length()),
       [&](InferenceRequest& request, CheckModel check_model) -> absl::Status {
+        // Usually the caller has gone, so it is counted as cancelled.
+        if (!message.Valid()) {
+          return Cancelled("request.cancelled", "the call ended before its message was complete");
+        }
         FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
                                ReceiveMessage(message, context_.max_message_bytes, request.memory));
         FOVEA_RETURN_IF_ERROR(read(bytes, check_model, &request));
+        const auto* const wanted = std::get_if<WantedTensors>(&request.options);
+        typed_contents_ = wanted != nullptr && wanted->typed_contents;
         return shared_outputs_.Find(request);
       },
       [this, write](InferenceResponse& response) -> absl::StatusOr<int64_t> {
         FOVEA_RETURN_IF_ERROR(shared_outputs_.Write(response));
+        response.typed_contents = typed_contents_;
+        if (typed_contents_) {
+          FOVEA_RETURN_IF_ERROR(call_.TakeAnswerMemory(MostTypedBytes(response)));
+        }
         FOVEA_ASSIGN_OR_RETURN(message_,
                                write(response, context_.api.clock(), context_.max_answer_bytes));
         return static_cast<int64_t>(message_.size());

@@ -62,7 +62,8 @@ class InferExchange {
   GrpcContext& context_;
   InferenceCall call_;
   SharedOutputs shared_outputs_;
-  EncodedMessage message_;  // the answer, until `done` has it
+  bool typed_contents_ = false;  // as the request's WantedTensors
+  EncodedMessage message_;       // the answer, until `done` has it
 };
 
 }  // namespace fovea

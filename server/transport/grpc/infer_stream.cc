@@ -29,6 +29,12 @@ absl::Status ReadInOrder(const ReceivedBytes& message, CheckModel check_model,
   return ReadModelInferRequest(message, check_model, request);
 }
 
+// True if the caller's metadata has the field with the value "true".
+bool HasTrue(const grpc::CallbackServerContext& call, const char* field) {
+  const auto found = call.client_metadata().find(field);
+  return found != call.client_metadata().end() && found->second == "true";
+}
+
 EncodedMessage WrapTensors(InferAnswer answer, uint64_t) {
   if (answer.status.ok()) return WriteStreamResponse(std::move(answer.message));
   return WriteStreamError(TextOf(answer.status), CodeName(answer.status), ReasonOf(answer.status),
@@ -44,9 +50,9 @@ EncodedMessage WrapResults(InferAnswer answer, uint64_t number) {
 }  // namespace
 
 const StreamMethod kModelStreamInfer{Method("ModelStreamInfer"), ReadInOrder,
-                                     WriteModelInferResponse, WrapTensors};
+                                     WriteModelInferResponse, WrapTensors, "triton_grpc_error"};
 const StreamMethod kStreamImages{Method("StreamImages"), ReadStreamImagesRequest,
-                                 WriteStreamedResults, WrapResults};
+                                 WriteStreamedResults, WrapResults, nullptr};
 
 // Requests are run as they come. A request has a slot until its answer has left, also where the
 // answer is there before its turn. Nothing is read while GrpcContext::max_stream_requests slots
@@ -55,10 +61,10 @@ const StreamMethod kStreamImages{Method("StreamImages"), ReadStreamImagesRequest
 // limits::kStreamWindowBytes ahead, and no more.
 //
 // gRPC allows one read and one write at a time, and one Finish. Advance() decides under the mutex
-// what comes next and starts reads and writes there; the Finish, after which gRPC may call OnDone
-// and the stream be gone, is its caller's to do when the mutex is free. Finish waits for every
-// answer, so that none finds the stream gone. An OnDone in turn waits for the reactions (On...)
-// that are under way.
+// what comes next and starts reads and writes there; what has to be done when the mutex is free is
+// Go's: to cancel requests, which may answer at once on this thread, and the Finish, after which
+// gRPC may call OnDone and the stream be gone. Finish waits for every answer, so that none finds
+// the stream gone. An OnDone in turn waits for the reactions (On...) that are under way.
 class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   InferStream(GrpcContext& context, const StreamMethod& method, InferStreams& streams,
@@ -68,16 +74,18 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
         streams_(streams),
         call_(call),
         max_bytes_(context.api.memory().capacity() / limits::kStreamMemoryShare),
+        ends_on_error_(method.ends_on_error != nullptr && HasTrue(*call, method.ends_on_error)),
         trace_(context.api, Protocol::kGrpc, method.api.name, TraceContextOf(*call)) {}
 
   // `drain`: answer what has been received, take no more, and end.
   void Start(bool drain) {
+    Next next;
     {
       MutexLock lock(mutex_);
       draining_ |= drain;
-      if (!Advance()) return;
+      next = Advance();
     }
-    End();
+    Go(next, this);
   }
   void Drain() { Start(/*drain=*/true); }
 
@@ -91,31 +99,53 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     uint64_t number = 0;        // in the stream
     int64_t message_bytes = 0;  // until it is answered
     bool answered = false;
+    absl::Status error;  // OK: an answer, or none yet
     grpc::ByteBuffer answer;
   };
   using Slots = std::deque<std::shared_ptr<Slot>>;
 
-  // True: the caller calls End, without the mutex, and touches the stream no more.
-  [[nodiscard]] bool Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (finished_) return false;
-    const bool no_more = half_closed_ || broken_ || draining_;
+  // Work for when the mutex is free.
+  struct Next {
+    std::vector<std::shared_ptr<Slot>> to_cancel;
+    bool end = false;
+  };
+
+  [[nodiscard]] Next Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Next next;
+    if (finished_) return next;
+    while (leaving_ == nullptr) {
+      const auto first = NextAnswer();
+      if (first == slots_.end()) break;
+      if (ends_on_error_ && failure_.ok()) failure_ = (*first)->error;
+      if (GivenUp()) {
+        Drop(first);
+      } else {
+        leaving_ = *first;
+        StartWrite(&leaving_->answer);
+      }
+    }
+    const bool no_more = half_closed_ || draining_ || GivenUp();
     if (!reading_ && !no_more && !Full()) {
       reading_ = true;
       StartRead(&incoming_);
     }
-    while (leaving_ == nullptr) {
-      const auto next = NextAnswer();
-      if (next == slots_.end()) break;
-      if (broken_) {
-        Drop(next);
-      } else {
-        leaving_ = *next;
-        StartWrite(&leaving_->answer);
-      }
+    if (GivenUp() && !cancelled_rest_) {
+      cancelled_rest_ = true;
+      next.to_cancel.assign(slots_.begin(), slots_.end());
     }
-    finished_ = no_more && slots_.empty();
-    return finished_;
+    next.end = finished_ = no_more && slots_.empty();
+    return next;
   }
+
+  // Called without the mutex, as the last use of the stream: unless this call ends it, another
+  // thread may have ended and deleted it already.
+  static void Go(const Next& next, InferStream* stream) {
+    for (const auto& slot : next.to_cancel) slot->exchange.call().Cancel();
+    if (next.end) stream->End();
+  }
+
+  // No answer has anywhere to go any more.
+  bool GivenUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return broken_ || !failure_.ok(); }
 
   bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return slots_.size() >= context_.max_stream_requests || HeldBytes() >= max_bytes_;
@@ -155,6 +185,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     {
       MutexLock lock(mutex_);
       if (draining_ && !half_closed_) status = ServerStopping();
+      if (!failure_.ok()) status = failure_;
       broken = broken_;
       requests = received_;
     }
@@ -166,13 +197,14 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
   void OnReadDone(bool ok) override {
     if (ok) Receive();
+    Next next;
     {
       MutexLock lock(mutex_);
       reading_ = false;
       half_closed_ |= !ok;
-      if (!Advance()) return;
+      next = Advance();
     }
-    End();
+    Go(next, this);
   }
 
   // The next read begins when this one's request has been handed on: requests arrive in their
@@ -181,7 +213,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     auto slot = std::make_shared<Slot>(context_, method_, *call_, trace_.parent());
     {
       MutexLock lock(mutex_);
-      if (broken_ || finished_) return;
+      if (GivenUp() || finished_) return;
       slot->number = received_++;
       slot->message_bytes = static_cast<int64_t>(incoming_.Length());
       slots_.push_back(slot);
@@ -200,57 +232,51 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   void Answer(Slot& slot, InferAnswer answer) {
+    absl::Status error = answer.status;
     EncodedMessage message = method_.wrap(std::move(answer), slot.number);
+    Next next;
     {
       MutexLock lock(mutex_);
       slot.message_bytes = 0;
+      slot.error = std::move(error);
       slot.answer = ToByteBuffer(std::move(message));
       slot.answered = true;
       slot.exchange.call().Answered();
-      if (!Advance()) return;
+      next = Advance();
     }
-    End();
+    Go(next, this);
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) Break();
+    Next next;
     {
       MutexLock lock(mutex_);
+      broken_ |= !ok;
       Drop(std::find(slots_.begin(), slots_.end(), leaving_));
       leaving_ = nullptr;
-      if (!Advance()) return;
+      next = Advance();
     }
-    End();
+    Go(next, this);
   }
 
   void OnCancel() override {
-    Break();
-    {
-      MutexLock lock(mutex_);
-      if (!Advance()) return;
-    }
-    End();
-  }
-
-  void OnDone() override { streams_.Remove(this); }
-
-  // Nobody is there to read an answer. Outside the mutex: a cancelled request may answer at once,
-  // on this thread.
-  void Break() {
-    std::vector<std::shared_ptr<Slot>> slots;
+    Next next;
     {
       MutexLock lock(mutex_);
       broken_ = true;
-      slots.assign(slots_.begin(), slots_.end());
+      next = Advance();
     }
-    for (const auto& slot : slots) slot->exchange.call().Cancel();
+    Go(next, this);
   }
+
+  void OnDone() override { streams_.Remove(this); }
 
   GrpcContext& context_;
   const StreamMethod& method_;
   InferStreams& streams_;
   grpc::CallbackServerContext* const call_;
-  const int64_t max_bytes_;  // that all slots hold, before no more is read
+  const int64_t max_bytes_;   // that all slots hold, before no more is read
+  const bool ends_on_error_;  // the first error is the stream's status
   StreamTrace trace_;
   grpc::ByteBuffer incoming_;  // the read's, while reading_
 
@@ -262,7 +288,9 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // the caller sends no more
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;   // no caller is left to read answers
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // the error that ends the stream; OK: none
+  bool cancelled_rest_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

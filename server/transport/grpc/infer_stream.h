@@ -30,6 +30,9 @@ struct StreamMethod {
   WriteMessage write;
   // What `write` gave, or an error, as a message of the stream. `number`: of the request, from 0.
   EncodedMessage (*wrap)(InferAnswer answer, uint64_t number);
+  // Metadata that is "true" where the caller wants the first error as the stream's status, with no
+  // answer behind it; null: none.
+  const char* ends_on_error;
 };
 extern const StreamMethod kModelStreamInfer;
 extern const StreamMethod kStreamImages;

@@ -134,6 +134,7 @@ absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded, RawCo
     tensor.data = ScatteredBytes(std::move(*bytes), message.owner);
     FOVEA_RETURN_IF_ERROR(CheckInputBytes(tensor, elements));
   } else {
+    std::get<WantedTensors>(request->options).typed_contents = true;
     FOVEA_ASSIGN_OR_RETURN(
         tensor.data, ReadTensorContents(contents, message.owner, type, elements, contents_budget));
   }
@@ -175,6 +176,32 @@ absl::Status ReadOutputs(const ModelInferRequest& header, InferenceRequest* requ
   }
   request->options = std::move(wanted);
   return absl::OkStatus();
+}
+
+// Each tensor of `head` with its contents, which are taken.
+void AppendTypedOutputs(const ModelInferResponse& head, TensorResults& outputs,
+                        EncodedMessage* message) {
+  using Tensor = ModelInferResponse::InferOutputTensor;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    EncodedMessage tensor;
+    tensor.Append(head.outputs(static_cast<int>(i)).SerializeAsString());
+    if (!outputs[i].shared_memory) {
+      tensor.AppendMessage(Tensor::kContentsFieldNumber,
+                           WriteTensorContents(std::move(outputs[i])));
+    }
+    message->AppendMessage(ModelInferResponse::kOutputsFieldNumber, std::move(tensor));
+  }
+}
+
+// Says in an inference.ModelInferResponse that its request has no other.
+EncodedMessage Final(EncodedMessage infer_response) {
+  static const std::string* const parameter = [] {
+    ModelInferResponse response;
+    (*response.mutable_parameters())["triton_final_response"].set_bool_param(true);
+    return new std::string(response.SerializeAsString());
+  }();
+  infer_response.Append(*parameter);
+  return infer_response;
 }
 
 }  // namespace
@@ -227,14 +254,24 @@ absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& respon
       parameters["shared_memory_offset"].set_int64_param(output.shared_memory->offset);
     }
   }
+  const bool typed = response.typed_contents &&
+                     std::ranges::all_of(outputs, HasTypedContents, &OutputTensor::type);
   size_t bytes = head->ByteSizeLong();
-  for (const OutputTensor& output : outputs) bytes += output.bytes();
+  for (const OutputTensor& output : outputs) {
+    bytes += typed ? TypedContentsBytes(output) : output.bytes();
+  }
   FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(bytes, max_bytes));
   EncodedMessage message;
-  message.Append(head->SerializeAsString());
-  for (OutputTensor& output : outputs) {
-    message.AppendBytes(ModelInferResponse::kRawOutputContentsFieldNumber, std::move(output.data),
-                        std::move(output.further));
+  if (typed) {
+    AppendTypedOutputs(*head, outputs, &message);
+    head->clear_outputs();
+    message.Append(head->SerializeAsString());
+  } else {
+    message.Append(head->SerializeAsString());
+    for (OutputTensor& output : outputs) {
+      message.AppendBytes(ModelInferResponse::kRawOutputContentsFieldNumber, std::move(output.data),
+                          std::move(output.further));
+    }
   }
 
   // The receipt holds the time of everything before it: what is left is the receipt itself.
@@ -260,7 +297,7 @@ absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& respon
 EncodedMessage WriteStreamResponse(EncodedMessage infer_response) {
   EncodedMessage message;
   message.AppendMessage(inference::ModelStreamInferResponse::kInferResponseFieldNumber,
-                        std::move(infer_response));
+                        Final(std::move(infer_response)));
   return message;
 }
 
@@ -269,12 +306,14 @@ EncodedMessage WriteStreamError(std::string_view text, std::string_view code,
   inference::ModelStreamInferResponse response;
   response.set_error_message(absl::StrCat(std::string(text), " [", std::string(code),
                                           reason.empty() ? "" : " ", std::string(reason), "]"));
-  ModelInferResponse& beside = *response.mutable_infer_response();
+  ModelInferResponse beside;
   beside.set_id(std::string(id));
   Parameters& parameters = *beside.mutable_parameters();
   parameters["fovea.code"].set_string_param(std::string(code));
   parameters["fovea.reason"].set_string_param(std::string(reason));
-  EncodedMessage message;
+  EncodedMessage encoded;
+  encoded.Append(beside.SerializeAsString());
+  EncodedMessage message = WriteStreamResponse(std::move(encoded));
   message.Append(response.SerializeAsString());
   return message;
 }

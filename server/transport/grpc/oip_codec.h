@@ -38,14 +38,16 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
 using WriteMessage = absl::StatusOr<EncodedMessage> (*)(InferenceResponse& response,
                                                         const Clock& clock, size_t max_bytes);
 
-// An encoded inference.ModelInferResponse: raw contents (empty of outputs in shared memory), and
-// the receipt as parameters. Ends the encode stage of `response`'s receipt and takes the outputs'
+// An encoded inference.ModelInferResponse: raw contents (empty of outputs in shared memory), typed
+// ones where `response` says so and all its outputs' types have them, and the receipt as
+// parameters. Ends the encode stage of `response`'s receipt and takes the outputs'
 // data. What CheckAnswerBytes says of the answer without its receipt, and then it takes nothing.
 absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& response,
                                                        const Clock& clock,
                                                        size_t max_bytes = limits::kMaxAnswerBytes);
 
-// One answer of a stream: an encoded inference.ModelStreamInferResponse.
+// One answer of a stream: an encoded inference.ModelStreamInferResponse. A request has one answer,
+// which is therefore its last, and says so as Triton's do (triton_final_response); errors too.
 EncodedMessage WriteStreamResponse(EncodedMessage infer_response);
 
 // An error has no field for its code: Triton's clients show the text alone. So the text ends in

@@ -1,6 +1,7 @@
 #include "server/transport/grpc/reflection_service.h"
 
-#include "base/limits.h"
+#include <utility>
+
 #include "base/status.h"
 #include "server/transport/grpc/control_message.h"
 #include "server/transport/grpc/grpc_caller.h"
@@ -14,8 +15,8 @@ namespace fovea {
 // nothing needs a lock, and a cancelled call shows in the one that is under way. Deletes itself.
 class ReflectionStreams::Stream final : public Reactor {
  public:
-  Stream(ReflectionStreams& streams, grpc::CallbackServerContext* call)
-      : streams_(streams), call_(call) {
+  Stream(ReflectionStreams& streams, grpc::CallbackServerContext* call, StreamPlaces::Place place)
+      : streams_(streams), call_(call), place_(std::move(place)) {
     StartRead(&question_);
   }
 
@@ -37,13 +38,11 @@ class ReflectionStreams::Stream final : public Reactor {
     StartRead(&question_);
   }
 
-  void OnDone() override {
-    --streams_.open_;
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
   ReflectionStreams& streams_;
   grpc::CallbackServerContext* const call_;
+  const StreamPlaces::Place place_;
   grpc::ByteBuffer question_;
   grpc::ByteBuffer answer_;
 };
@@ -53,12 +52,13 @@ ReflectionStreams::Reactor* ReflectionStreams::Start(grpc::CallbackServerContext
   if (const absl::Status refused = caller.Admit(context_.api.clock().Now()); !refused.ok()) {
     return new RefusedStream<Reactor>(EndCall(refused, *call));
   }
-  if (++open_ > limits::kMaxReflectionStreams) {
-    --open_;
-    return new RefusedStream<Reactor>(
-        EndCall(Unavailable("reflection.busy", "too many callers ask at a time"), *call));
+  StreamPlaces::Place place = places_.Take(call->peer());
+  if (place == nullptr) {
+    return new RefusedStream<Reactor>(EndCall(
+        Unavailable("reflection.busy", "too many streams on this connection or on the server"),
+        *call));
   }
-  return new Stream(*this, call);
+  return new Stream(*this, call, std::move(place));
 }
 
 }  // namespace fovea

@@ -8,13 +8,14 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <span>
 #include <string_view>
 
+#include "base/limits.h"
 #include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/transport/grpc/infer_exchange.h"
+#include "server/transport/grpc/stream_places.h"
 
 namespace fovea {
 
@@ -27,8 +28,7 @@ class ReflectionStreams {
   ReflectionStreams(GrpcContext& context, std::span<const std::string_view> services)
       : context_(context), services_(services) {}
 
-  // Ends at once where its caller may not call, or, UNAVAILABLE, where
-  // limits::kMaxReflectionStreams are open.
+  // Ends at once where its caller may not call, or, UNAVAILABLE, where no place is left.
   Reactor* Start(grpc::CallbackServerContext* call);
 
  private:
@@ -36,7 +36,7 @@ class ReflectionStreams {
 
   GrpcContext& context_;
   const std::span<const std::string_view> services_;
-  std::atomic<int> open_ = 0;
+  StreamPlaces places_{limits::kMaxReflectionStreams, limits::kMaxReflectionStreamsPerConnection};
 };
 
 // `Generated`: grpc::reflection::v1::ServerReflection or v1alpha's.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "server/transport/grpc/wire_reader.h"
 
@@ -213,7 +214,94 @@ std::unique_ptr<Collector> MakeCollector(DataType type, int64_t elements) {
   return std::make_unique<VarintCollector>(type, elements);
 }
 
+// BOOL, FP32 and FP64 have the same form on the wire as in memory, in one packed field.
+bool IsPackedAsItIs(DataType type) {
+  return type == DataType::kBool || type == DataType::kFp32 || type == DataType::kFp64;
+}
+
+// Maximum bytes of one integer of the type. Negative ones are extended to 64 bits, as in protobuf.
+int64_t LongestVarint(DataType type) {
+  const bool is_signed = FieldOf(type) == FieldOf(DataType::kInt32) || type == DataType::kInt64;
+  return is_signed ? 10 : (static_cast<int64_t>(ElementSize(type)) * 8 + 6) / 7;
+}
+
+// Writes `bytes`, which hold whole integers.
+template <typename Integer>
+void AppendVarints(std::string_view bytes, std::string* packed) {
+  for (size_t at = 0; at < bytes.size(); at += sizeof(Integer)) {
+    Integer number;
+    std::memcpy(&number, bytes.data() + at, sizeof(number));
+    auto left = static_cast<uint64_t>(number);
+    for (; left >= 0x80; left >>= 7) packed->push_back(static_cast<char>(left | 0x80));
+    packed->push_back(static_cast<char>(left));
+  }
+}
+
+void AppendVarints(DataType type, std::string_view bytes, std::string* packed) {
+  switch (type) {
+    case DataType::kInt8:
+      return AppendVarints<int8_t>(bytes, packed);
+    case DataType::kInt16:
+      return AppendVarints<int16_t>(bytes, packed);
+    case DataType::kInt32:
+      return AppendVarints<int32_t>(bytes, packed);
+    case DataType::kInt64:
+      return AppendVarints<int64_t>(bytes, packed);
+    case DataType::kUint8:
+      return AppendVarints<uint8_t>(bytes, packed);
+    case DataType::kUint16:
+      return AppendVarints<uint16_t>(bytes, packed);
+    case DataType::kUint32:
+      return AppendVarints<uint32_t>(bytes, packed);
+    case DataType::kUint64:
+      return AppendVarints<uint64_t>(bytes, packed);
+    default:
+      FOVEA_CHECK(false);
+  }
+}
+
+// Writes a field for each element.
+void AppendElements(std::string_view bytes, EncodedMessage* contents) {
+  while (!bytes.empty()) {
+    uint32_t size;
+    std::memcpy(&size, bytes.data(), sizeof(size));
+    contents->AppendBytes(FieldOf(DataType::kBytes), std::string(bytes.substr(sizeof(size), size)));
+    bytes.remove_prefix(sizeof(size) + size);
+  }
+}
+
 }  // namespace
+
+bool HasTypedContents(DataType type) { return FieldOf(type) != 0; }
+
+EncodedMessage WriteTensorContents(OutputTensor output) {
+  EncodedMessage contents;
+  if (IsPackedAsItIs(output.type)) {
+    contents.AppendBytes(FieldOf(output.type), std::move(output.data), std::move(output.further));
+    return contents;
+  }
+  if (output.type == DataType::kBytes) {
+    AppendElements(output.data, &contents);
+    for (const std::string& part : output.further) AppendElements(part, &contents);
+    return contents;
+  }
+  std::string packed;
+  packed.reserve(TypedContentsBytes(output));
+  AppendVarints(output.type, output.data, &packed);
+  for (const std::string& part : output.further) AppendVarints(output.type, part, &packed);
+  contents.AppendBytes(FieldOf(output.type), std::move(packed));
+  return contents;
+}
+
+int64_t TypedContentsBytes(const OutputTensor& output) {
+  constexpr int64_t kTagAndLength = 11;
+  const auto bytes = static_cast<int64_t>(output.bytes());
+  if (IsPackedAsItIs(output.type)) return kTagAndLength + bytes;
+  // An element's tag and length take at most two bytes more than its length did.
+  if (output.type == DataType::kBytes) return bytes + bytes / 2;
+  return kTagAndLength +
+         LongestVarint(output.type) * bytes / static_cast<int64_t>(ElementSize(output.type));
+}
 
 absl::StatusOr<ScatteredBytes> ReadTensorContents(std::span<const Piece> contents,
                                                   const std::shared_ptr<const void>& owner,

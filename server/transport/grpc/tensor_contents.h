@@ -1,4 +1,4 @@
-// The elements of an inference.InferTensorContents as the bytes that a raw tensor has.
+// The elements of an inference.InferTensorContents, and the bytes that a raw tensor has.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "server/core/request_memory.h"
 #include "server/core/tensor.h"
+#include "server/transport/grpc/encoded_message.h"
 
 namespace fovea {
 
@@ -29,5 +30,15 @@ absl::StatusOr<ScatteredBytes> ReadTensorContents(std::span<const ScatteredBytes
                                                   const std::shared_ptr<const void>& owner,
                                                   DataType type, int64_t elements,
                                                   ContentsBudget* budget);
+
+// False: elements of the type come in raw contents only.
+bool HasTypedContents(DataType type);
+
+// `output` as an encoded inference.InferTensorContents, which takes its data. Its type has typed
+// contents.
+EncodedMessage WriteTensorContents(OutputTensor output);
+
+// Bytes of WriteTensorContents' message at most.
+int64_t TypedContentsBytes(const OutputTensor& output);
 
 }  // namespace fovea

@@ -148,9 +148,7 @@ absl::StatusOr<ServeRequest> ReceiveServe(const HttpRequest& http) {
   }
   NamedVariants variants;
   for (const auto& [name, value] : http.target.query) {
-    if (!variants.Take(name, value)) {
-      return InvalidArgument("request.option", absl::StrCat("there is no option ", InQuotes(name)));
-    }
+    if (!variants.Take(name, value)) return NoSuchOption(name);
   }
   v1::ServeRequest message;
   FOVEA_RETURN_IF_ERROR(

@@ -37,15 +37,15 @@ struct Deflater {
 
 ContentCoding PreferredCoding(std::string_view accept_encoding) {
   const double any = AcceptedWeight(accept_encoding, "*").value_or(0);
-  const double as_gzip = AcceptedWeight(accept_encoding, "gzip").value_or(any);
+  const double as_gzip = AcceptedWeight(accept_encoding, "gzip")
+                             .value_or(AcceptedWeight(accept_encoding, "x-gzip").value_or(any));
   const double as_deflate = AcceptedWeight(accept_encoding, "deflate").value_or(any);
   if (as_gzip == 0 && as_deflate == 0) return ContentCoding::kIdentity;
   return as_gzip >= as_deflate ? ContentCoding::kGzip : ContentCoding::kDeflate;
 }
 
-bool IsWorthCompressing(ContentCoding coding, const HttpAnswer& answer) {
-  if (coding == ContentCoding::kIdentity || answer.status != boost::beast::http::status::ok)
-    return false;
+bool IsWorthCompressing(const HttpAnswer& answer) {
+  if (answer.status != boost::beast::http::status::ok) return false;
   const bool is_image = std::ranges::any_of(answer.fields, [](const auto& field) {
     return field.first == "Content-Type" && field.second.starts_with("image/");
   });
@@ -82,7 +82,6 @@ void Compress(ContentCoding coding, MemoryBudget& budget, HttpAnswer* answer) {
   answer->body = std::move(packed);
   answer->fields.emplace_back("Content-Encoding",
                               coding == ContentCoding::kGzip ? "gzip" : "deflate");
-  answer->fields.emplace_back("Vary", "Accept-Encoding");
 }
 
 }  // namespace fovea

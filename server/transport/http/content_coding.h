@@ -16,7 +16,7 @@ enum class ContentCoding { kIdentity, kGzip, kDeflate };
 ContentCoding PreferredCoding(std::string_view accept_encoding);
 
 // Not an error, what is short, or an image, which is compressed already.
-bool IsWorthCompressing(ContentCoding coding, const HttpAnswer& answer);
+bool IsWorthCompressing(const HttpAnswer& answer);
 
 // Compresses the body and says so in the fields. The answer stays as it is where it would not
 // become shorter, or where `budget` has no room for both. Throws std::bad_alloc.

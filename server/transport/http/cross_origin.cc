@@ -1,10 +1,13 @@
 #include "server/transport/http/cross_origin.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/core/quote.h"
@@ -72,6 +75,29 @@ void AnswerPreflight(HttpExchange& exchange) {
                               {"Access-Control-Max-Age", kPreflightSeconds}}});
 }
 
+// The Host field without port and final dot, in lower case; "" if there is none.
+std::string HostName(std::string_view host) {
+  const size_t bracket = host.starts_with('[') ? host.find(']') : 0;
+  host = host.substr(0, host.find(':', std::min(bracket, host.size())));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return absl::AsciiStrToLower(absl::string_view(host.data(), host.size()));
+}
+
+// IPv6 stands in brackets.
+bool IsAddress(const std::string& host) {
+  char bytes[sizeof(in6_addr)];
+  if (inet_pton(AF_INET, host.c_str(), bytes) == 1) return true;
+  return host.starts_with('[') && host.ends_with(']') &&
+         inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), bytes) == 1;
+}
+
+bool IsOfBrowser(const HttpRequest& request) {
+  return std::ranges::any_of(request.fields, [](const auto& one) {
+    const std::string name = absl::AsciiStrToLower(one.name_string().to_string());
+    return name == "origin" || name.starts_with("sec-fetch-");
+  });
+}
+
 // A page that this server has not sent. Where a proxy ends TLS, it is asked as https all the same.
 bool IsOther(const HttpRequest& request) {
   const std::string_view origin = request.Field(field::origin);
@@ -114,11 +140,47 @@ HttpHandler GuardOrigins(std::vector<std::string> allowed, HttpHandler next) {
     }
     const bool only_reads = request.method == verb::get || request.method == verb::head;
     if (!only_reads && IsOther(request)) {
-      return exchange->Answer(
-          ErrorAnswer(MakeError(absl::StatusCode::kPermissionDenied, "http.other_origin",
-                                "requests of pages that this server did not send are refused")));
+      return exchange->Answer(ErrorAnswer(MakeError(
+          absl::StatusCode::kPermissionDenied, "http.other_origin",
+          absl::StrCat("requests of pages of ", origin.empty() ? "other sites" : InQuotes(origin),
+                       " are refused: the server's --http-allow-origin allows them"))));
     }
     next(std::move(exchange));
+  };
+}
+
+absl::Status CheckHttpHost(std::string_view host) {
+  const auto in_names = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+  };
+  const bool is_name = !host.empty() && std::ranges::all_of(host, in_names);
+  if (host == "*" || is_name || IsAddress(std::string(host))) return absl::OkStatus();
+  return InvalidArgument(
+      "http.bad_host",
+      absl::StrCat(InQuotes(host),
+                   " is not a host: write a name in lower case without a port, or *"));
+}
+
+HttpHandler GuardHosts(std::vector<std::string> hosts, bool keys, HttpHandler next) {
+  for (std::string& host : hosts) {
+    const size_t scheme = host.find("://");
+    host = HostName(std::string_view(host).substr(scheme == host.npos ? 0 : scheme + 3));
+  }
+  hosts.emplace_back("localhost");
+  if (std::ranges::find(hosts, "*") != hosts.end()) return next;
+  return [hosts = std::move(hosts), keys, next = std::move(next)](ExchangePtr exchange) {
+    const HttpRequest& request = exchange->request();
+    const std::string host = HostName(request.Field(field::host));
+    // Browsers always name a host; some health checks do not.
+    if (request.tls || (keys && !IsOfBrowser(request)) || host.empty() || IsAddress(host) ||
+        std::ranges::find(hosts, host) != hosts.end()) {
+      return next(std::move(exchange));
+    }
+    exchange->Answer(ErrorAnswer(InvalidArgument(
+        "http.other_host", absl::StrCat(InQuotes(host),
+                                        " is not a name of this server: use its address, or "
+                                        "start it with --http-host ",
+                                        host))));
   };
 }
 

@@ -48,10 +48,10 @@ absl::StatusOr<std::string> Told(const absl::StatusOr<LiveExperiment>& experimen
 namespace http_calls {
 
 void StartExperiment(PathCall call) {
-  absl::StatusOr<ExperimentPlan> plan = ReadPlan(call);
-  if (!plan.ok()) return call.Answer(plan.status());
   const absl::StatusOr<LiveExperiments*> experiments = call.api().Experiments();
   if (!experiments.ok()) return call.Answer(experiments.status());
+  absl::StatusOr<ExperimentPlan> plan = ReadPlan(call);
+  if (!plan.ok()) return call.Answer(plan.status());
   const auto cancellation = std::make_shared<Cancellation>();
   call.exchange->OnGone([cancellation] { cancellation->Cancel(); });
   (*experiments)

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/limits.h"
 #include "base/status.h"
@@ -56,16 +57,47 @@ ApiGroup GroupOf(const HttpRequest& request) {
   return ApiGroup::kMetadata;
 }
 
-Caller CallerOf(const HttpContext& context, const HttpRequest& request) {
-  std::vector<std::string_view> authorization;
-  const auto [begin, end] = request.fields.equal_range(boost::beast::http::field::authorization);
-  for (auto field = begin; field != end; ++field) {
-    authorization.emplace_back(field->value().data(), field->value().size());
+// Prefix of other servers' paths, and the hint at Fovea's counterpart.
+struct Signpost {
+  std::string_view path;  // the first match counts; an empty one matches all
+  std::string_view remedy;
+};
+constexpr std::string_view kForHealth = "GET /healthz and /readyz report health";
+constexpr std::string_view kForInference =
+    "POST tensors to /v2/models/MODEL/infer, or a picture to /v1/classify, /v1/detect or "
+    "/v1/segment with ?model=MODEL";
+constexpr Signpost kSignposts[] = {
+    {"v1/models", kForInference},
+    {"v1/endpoints", kForInference},
+    {"predict", kForInference},
+    {"infer", kForInference},
+    {"invocations", kForInference},
+    {"ping", kForHealth},
+    {"health", kForHealth},
+    {"live", kForHealth},
+    {"ready", kForHealth},
+    {"v1/health", kForHealth},
+    {"models", "GET /v2/models lists the models, POST /v2/repository/index their versions"},
+    {"", "GET /openapi.json lists the paths"},
+};
+
+absl::Status NoSuchPath(const std::vector<std::string>& path) {
+  if (path.size() > 1 && path.back().empty()) {
+    return NotFound("http.path_unknown", "there is no such path: no path ends in a slash");
   }
-  return context.api.authenticator().Identify({.protocol = Protocol::kHttp,
-                                               .authorization = authorization,
-                                               .certificate = request.certificate},
-                                              GroupOf(request), context.groups);
+  const std::string asked = absl::StrJoin(path, "/");
+  const auto* const signpost = std::ranges::find_if(
+      kSignposts, [&](const Signpost& one) { return asked.starts_with(one.path); });
+  return NotFound("http.path_unknown",
+                  absl::StrCat("there is no such path: ", std::string(signpost->remedy)));
+}
+
+// Returns true if the path is known and has the method.
+bool IsRouted(const HttpRequest& request) {
+  const verb method = request.method == verb::head ? verb::get : request.method;
+  return std::ranges::any_of(HttpRoutes(), [&](const HttpRoute& route) {
+    return route.method == method && Match(route.pattern, request.target.path);
+  });
 }
 
 // What needs no key takes no long body.
@@ -81,8 +113,12 @@ bool IsShort(const HttpRequest& request) {
 
 void Handle(HttpContext& context, ExchangePtr exchange) {
   HttpRequest& request = exchange->request();
-  if (!request.caller) request.caller = CallerOf(context, request);
+  if (!request.caller) request.caller = CallerOf(context, request, GroupOf(request));
   const verb method = request.method == verb::head ? verb::get : request.method;
+  if (request.target.whole_server) {
+    return exchange->Answer({.status = boost::beast::http::status::no_content,
+                             .fields = {{"Allow", "GET, HEAD, POST, DELETE, OPTIONS"}}});
+  }
   std::string allowed;
   for (const HttpRoute& route : HttpRoutes()) {
     std::optional<Names> names = Match(route.pattern, request.target.path);
@@ -94,6 +130,10 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
         if (!admitted.ok()) return exchange->Answer(ErrorAnswer(admitted));
       }
       request.route = route.pattern;
+      // As Triton does: tritonclient.http.aio asks for compression everywhere, but unpacks only
+      // answers to inferences.
+      request.may_compress =
+          !route.pattern.starts_with("v2") || route.api.group == ApiGroup::kInference;
       return route.run({context, std::move(exchange), *std::move(names)});
     }
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
@@ -103,10 +143,12 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
     return exchange->Answer(ErrorAnswer(request.caller->refused));
   }
   if (allowed.empty()) {
-    return exchange->Answer(ErrorAnswer(NotFound("http.path_unknown", "there is no such path")));
+    return exchange->Answer(ErrorAnswer(NoSuchPath(request.target.path)));
   }
-  HttpAnswer answer =
-      ErrorAnswer(InvalidArgument("http.method_not_allowed", "the path has other methods"));
+  HttpAnswer answer = ErrorAnswer(
+      InvalidArgument("http.method_not_allowed",
+                      absl::StrCat(MethodName(request.method),
+                                   " is not allowed for this path, which takes ", allowed)));
   answer.fields.emplace_back("Allow", allowed);
   exchange->Answer(std::move(answer));
 }
@@ -115,8 +157,8 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
 
 HttpCheck MakeHttpCheck(HttpContext& context) {
   return [&context](HttpRequest& request) {
-    Caller& caller = request.caller.emplace(CallerOf(context, request));
     const ApiGroup group = GroupOf(request);
+    Caller& caller = request.caller.emplace(CallerOf(context, request, group));
     if (caller.refused.ok() && IsOpen(group) && !IsShort(request)) {
       caller.refused = ResourceExhausted(
           "request.too_large",
@@ -125,7 +167,11 @@ HttpCheck MakeHttpCheck(HttpContext& context) {
       // A key's places are taken before its bodies are held.
       caller.refused = caller.Admit(context.api.clock().Now());
     }
-    return caller.refused.ok();
+    // A caller that asks first (curl -T), or has a long body, is refused before it sends the body.
+    const bool in_vain =
+        !IsRouted(request) &&
+        (!IsShort(request) || !request.Field(boost::beast::http::field::expect).empty());
+    return caller.refused.ok() && !in_vain;
   };
 }
 

@@ -33,6 +33,7 @@ struct HttpRequest {
   std::string certificate;       // whom the connection's certificate names; empty: none was shown
   std::optional<Caller> caller;  // who makes the request, once somebody has found out
   std::string_view route;        // the pattern of its path, a constant, once it is known
+  bool may_compress = true;      // false: the answer is sent as it is, whatever is accepted
 
   // Of the first field of that name; empty where there is none. Valid as long as the request.
   std::string_view Field(boost::beast::http::field name) const {

@@ -19,9 +19,10 @@ absl::Status BadHttpRequest(std::string_view what);
 absl::Status CheckHeadLines(std::string_view head);
 
 // Of a head that Beast has parsed: one host, one length at most or the encoding "chunked" (RFC
-// 9112, sections 3.2 and 6.3), a path for a target, a method that is known, and limits.h. Gives the
-// target. INVALID_ARGUMENT http.bad_request, http.target_too_long; RESOURCE_EXHAUSTED
-// http.head_too_large; UNIMPLEMENTED http.method_unknown.
-absl::StatusOr<HttpTarget> CheckHead(const boost::beast::http::request_header<>& head);
+// 9112, sections 3.2 and 6.3), a path or a URL for a target, a method that is known, and limits.h.
+// Gives the target; where it is a URL, its host is made the head's (RFC 9112, section 3.2.2).
+// INVALID_ARGUMENT http.bad_request, http.target_too_long; RESOURCE_EXHAUSTED http.head_too_large;
+// UNIMPLEMENTED http.method_unknown, http.transfer_coding_unknown.
+absl::StatusOr<HttpTarget> CheckHead(boost::beast::http::request_header<>& head);
 
 }  // namespace fovea

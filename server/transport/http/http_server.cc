@@ -8,12 +8,17 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/beast/core/error.hpp>
+#include <chrono>
+#include <exception>
 #include <new>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
 #include "base/status.h"
 #include "server/core/files_for_callers.h"
+#include "server/core/log.h"
 #include "server/core/start_threads.h"
 #include "server/transport/http/http_session.h"
 
@@ -21,13 +26,23 @@ namespace fovea {
 
 namespace {
 
+// Connections beyond the limit that may still be closing to make room. They close on other threads,
+// which may be busy.
+constexpr int kMostEnding = 16;
+// New connections beyond these wait for one of them to close, together up to kMostWaits times this
+// long, and are then refused until one has.
+constexpr auto kWait = std::chrono::milliseconds(1);
+constexpr int kMostWaits = 50;
+
 void Run(boost::asio::io_context& io) {
   for (;;) {
     try {
       io.run();
       return;
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception& error) {
       // The connection whose step this was has ended with it.
+      if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) continue;
+      Log(LogLevel::kError, absl::StrCat("HTTP: ", error.what()));
     }
   }
 }
@@ -68,23 +83,28 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
     }
     if (options.tls) port->handshakes = std::thread([io = &port->handshake_io] { Run(*io); });
   }));
-  FOVEA_RETURN_IF_ERROR(port->listener->Start([port = port.get()](int connection) {
-    FileDescriptor file(connection);
-    if (port->connections >= std::min(port->options.max_connections, FilesForCallers() / 2)) {
-      return;
-    }
-    tcp::socket socket(asio::make_strand(port->io));
-    beast::error_code error;
-    sockaddr_storage address{};
-    socklen_t length = sizeof(address);
-    if (getsockname(connection, reinterpret_cast<sockaddr*>(&address), &length) != 0) return;
-    socket.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), file.get(), error);
-    if (error) return;
-    file.Release();  // the socket's now
-    socket.non_blocking(true, error);
-    FindWhetherItIsThere(socket.native_handle());
-    StartHttpSession(port->shared_from_this(), std::move(socket));
-  }));
+  FOVEA_RETURN_IF_ERROR(
+      port->listener->Start([port = port.get(), waits = 0](int connection) mutable {
+        FileDescriptor file(connection);
+        const int most = std::min(port->options.max_connections, FilesForCallers() / 2);
+        for (; port->connections >= most + kMostEnding; ++waits) {
+          if (waits == kMostWaits || port->draining) return;
+          std::this_thread::sleep_for(kWait);
+        }
+        waits = 0;
+        if (port->connections >= most && !EndLongestIdle(*port)) return;
+        tcp::socket socket(asio::make_strand(port->io));
+        beast::error_code error;
+        sockaddr_storage address{};
+        socklen_t length = sizeof(address);
+        if (getsockname(connection, reinterpret_cast<sockaddr*>(&address), &length) != 0) return;
+        socket.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), file.get(), error);
+        if (error) return;
+        file.Release();  // the socket's now
+        socket.non_blocking(true, error);
+        FindWhetherItIsThere(socket.native_handle());
+        StartHttpSession(port->shared_from_this(), std::move(socket));
+      }));
   return server;
 }
 

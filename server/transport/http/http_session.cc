@@ -1,6 +1,7 @@
 #include "server/transport/http/http_session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -11,6 +12,7 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <chrono>
+#include <ctime>
 #include <optional>
 #include <span>
 #include <utility>
@@ -40,6 +42,23 @@ using Parser = http::request_parser<http::buffer_body>;
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kHeadReadBytes = 4 * limits::kKiB;
+
+// A later version 1.x is read as 1.1, the latest that is known (RFC 9110, section 2.5).
+void AsHttp11(std::string* head) {
+  const size_t end = head->find("\r\n");
+  const std::string_view line(head->data(), end);
+  constexpr std::string_view kVersion1 = " HTTP/1.";
+  if (end <= kVersion1.size() || !line.substr(0, end - 1).ends_with(kVersion1)) return;
+  if (line.back() >= '2' && line.back() <= '9') (*head)[end - 1] = '1';
+}
+
+// RFC 9110, section 5.6.7.
+std::string HttpDate(std::time_t now) {
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[sizeof("Sun, 06 Nov 1994 08:49:37 GMT")];
+  return {text, std::strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &utc)};
+}
 
 }  // namespace
 
@@ -71,9 +90,12 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     }
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->AwaitHead(); });
   }
-  void Abort() {
-    const auto post_gone = [self = shared_from_this()] {
-      asio::post(self->socket_.get_executor(), [self] { self->Gone(); });
+  // With `if_idle` only where it waits for a request, or sets up TLS.
+  void Abort(bool if_idle = false) {
+    const auto post_gone = [self = shared_from_this(), if_idle] {
+      asio::post(self->socket_.get_executor(), [self, if_idle] {
+        if (!if_idle || self->awaits_head_) self->Gone();
+      });
     };
     if (!stream_.has_tls()) return post_gone();
     asio::post(handshake_strand_, [self = shared_from_this(), post_gone] {
@@ -112,6 +134,11 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   }
   void SetGone(std::function<void()> gone) override { gone_ = std::move(gone); }
 
+  // Since when it waits for a request, or sets up TLS, in ticks of a steady clock; 0 where it has
+  // one. On any thread.
+  int64_t waits_since() const { return waits_since_; }
+  void set_chosen() { waits_since_ = 0; }
+
  private:
   // The handshake, which computes: on a thread of its own, so that it holds up no request. Until it
   // has ended, everything runs on its strand.
@@ -146,12 +173,15 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     } else {
       head_until_ = HeadLimit();
     }
+    idle_until_ = Now() + std::chrono::nanoseconds(port_->options.idle);
+    waits_since_ = Now().time_since_epoch().count();
+    awaits_head_ = true;
     LookForHead();
   }
 
   void LookForHead() {
-    // An empty line in front of a request line is no part of it (RFC 9112, section 2.2).
-    if (buffer_.starts_with("\r\n")) buffer_.erase(0, 2);
+    // Empty lines in front of a request line are no part of it (RFC 9112, section 2.2).
+    while (buffer_.starts_with("\r\n")) buffer_.erase(0, 2);
     const size_t end = buffer_.find(kEndOfHead);
     if (end != buffer_.npos && end + kEndOfHead.size() <= limits::kMaxHttpHeadBytes) {
       return ReadHead(end + kEndOfHead.size());
@@ -161,11 +191,13 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
                                       absl::StrCat("request line and fields of more than ",
                                                    limits::kMaxHttpHeadBytes, " bytes")));
     }
+    // What cannot become a head is not waited for.
+    if (const absl::Status lines = CheckHeadLines(buffer_); !lines.ok()) return Refuse(lines);
     const bool first = buffer_.empty();
     if (first && port_->options.idle == 0) {
       ExpireNever();
     } else {
-      ExpireAt(first ? Now() + std::chrono::nanoseconds(port_->options.idle) : head_until_);
+      ExpireAt(first ? idle_until_ : head_until_);
     }
     ReadMore([this, first](bool came) {
       if (!came && !buffer_.empty()) {
@@ -201,10 +233,11 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     const auto next = std::exchange(next_, nullptr);
     if (next == nullptr) {
       ended_ = ended_ || error;  // asio tells it once
+      if (!error && (waiting_ || in_parts_)) ReadAhead();
       if (error && waiting_) error == asio::error::eof ? AskWhetherGone() : Gone();
       // Whether a caller that has ended its half is gone, the next part's way shows.
       if (error && in_parts_) {
-        error == asio::error::eof && !stream_.has_tls() ? void(last_ = true) : Gone();
+        error == asio::error::eof && !stream_.has_tls() ? void(last_ = NothingFollows()) : Gone();
       }
       return;
     }
@@ -213,9 +246,12 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   }
 
   void ReadHead(size_t size) {
-    const std::string head = buffer_.substr(0, size);
+    std::string head = buffer_.substr(0, size);
     buffer_.erase(0, size);
+    waits_since_ = 0;
+    awaits_head_ = false;
     if (const absl::Status lines = CheckHeadLines(head); !lines.ok()) return Refuse(lines);
+    AsHttp11(&head);
     parser_.emplace();
     parser_->header_limit(limits::kMaxHttpHeadBytes);
     parser_->body_limit(UINT64_MAX);  // the body counts by itself
@@ -291,6 +327,8 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     const absl::StatusOr<std::span<char>> room = body_->Room();
     if (!room.ok()) return Refuse(room.status());
     ExpireAt(pace_.Limit(body_->size(), Now()));
+    // What was read ahead of the answer before may be this body's.
+    if (reading_) return ReadMore([this](bool came) { came ? ReadRest() : RefuseSlowBody(); });
     stream_.ReadSome(asio::buffer(room->data(), std::min(room->size(), static_cast<size_t>(left_))),
                      [self = shared_from_this()](beast::error_code error, size_t bytes) {
                        if (error && self->timed_out_) return self->RefuseSlowBody();
@@ -359,11 +397,14 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
 
   void Dispatch();
 
-  // Hears of a caller who ends the connection while it waits for its answer. Behind what has come
-  // of the next request, the end is seen when that is read.
+  // Hears of a caller who ends the connection while it waits for its answer. Behind more of the
+  // next request than limits::kHttpReadAheadBytes, the end is seen when that is read.
   void Watch() {
     ExpireNever();
-    if (buffer_.empty()) StartRead(kHeadReadBytes);
+    ReadAhead();
+  }
+  void ReadAhead() {
+    if (!reading_ && buffer_.size() < limits::kHttpReadAheadBytes) StartRead(kHeadReadBytes);
   }
 
   // The caller has ended its half, while it waits: it may read on, or have closed all of it. TCP
@@ -372,7 +413,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   // 1.0, whose callers are answered all the same. Within TLS the end is an end.
   void AskWhetherGone() {
     if (stream_.has_tls()) return Gone();
-    last_ = true;
+    last_ = NothingFollows();
     if (parser_->get().version() < 11) return;
     socket_.async_wait(tcp::socket::wait_error,
                        [self = shared_from_this()](beast::error_code error) {
@@ -384,6 +425,9 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     const size_t sent = socket_.write_some(asio::buffer(kContinue), error);
     if (error != asio::error::would_block && sent < kContinue.size()) Gone();
   }
+
+  // A caller may have sent its last requests before it ended its half.
+  bool NothingFollows() const { return last_ || buffer_.empty(); }
 
   // Nobody reads an answer any more.
   void Gone() {
@@ -413,6 +457,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
                 .is_http_1_0 = is_http_1_0,
                 .has_body = request_method_ != http::verb::head,
                 .in_parts = in_parts_};
+    answer.fields.emplace_back("Date", HttpDate(std::time(nullptr)));
     answer_.emplace(std::move(answer), framing_);
     pace_.Start(Now());
     WriteSome();
@@ -518,11 +563,13 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     timer_.cancel();
   }
 
+  std::atomic<int64_t> waits_since_ = Now().time_since_epoch().count();
   const Port port_;
   HttpStream stream_;
   tcp::socket& socket_;  // the stream's
   asio::steady_timer timer_;
   bool shaking_hands_;
+  bool awaits_head_ = false;
   asio::strand<asio::io_context::executor_type> handshake_strand_;
   asio::steady_timer handshake_timer_;
   std::string certificate_;  // whom the caller's names
@@ -533,7 +580,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   std::string incoming_;
   std::function<void(bool came)> next_;  // who waits for it
   bool ended_ = false;                   // nothing more comes
-  SteadyTime head_until_;
+  SteadyTime head_until_, idle_until_;
   TransferPace pace_;  // of the body, then of the answer
   std::optional<Parser> parser_;
   std::optional<RequestBody> body_;
@@ -584,6 +631,27 @@ bool StartHttpSession(std::shared_ptr<HttpPort> port, tcp::socket socket) {
     shared.sessions.emplace(session.get(), session);
   }
   session->Start();
+  return true;
+}
+
+bool EndLongestIdle(HttpPort& port) {
+  std::shared_ptr<HttpSession> longest;
+  std::vector<std::shared_ptr<HttpSession>> others;  // their last owner is not to go under the lock
+  {
+    MutexLock lock(port.mutex);
+    for (const auto& [session, weak] : port.sessions) {
+      std::shared_ptr<HttpSession> alive = weak.lock();
+      if (alive == nullptr) continue;
+      const int64_t since = alive->waits_since();
+      if (since != 0 && (longest == nullptr || since < longest->waits_since())) {
+        longest.swap(alive);
+      }
+      others.push_back(std::move(alive));
+    }
+  }
+  if (longest == nullptr) return false;
+  longest->set_chosen();
+  longest->Abort(/*if_idle=*/true);
   return true;
 }
 

@@ -70,6 +70,9 @@ struct HttpPort : std::enable_shared_from_this<HttpPort> {
 // ends. False, and it is closed, where the port has been closed.
 bool StartHttpSession(std::shared_ptr<HttpPort> port, boost::asio::ip::tcp::socket socket);
 
+// Closes the connection that has been idle longest. False if none is idle.
+bool EndLongestIdle(HttpPort& port);
+
 // Ends all connections, and tells who waits for an answer of each that nobody reads it.
 void AbortHttpSessions(HttpPort& port);
 

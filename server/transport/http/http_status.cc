@@ -14,23 +14,24 @@ namespace {
 using boost::beast::http::status;
 
 // Where a reason says more than its code: RFC 9110, section 15, and RFC 6585.
-constexpr std::array<std::pair<std::string_view, status>, 15> kByReason = {{
+constexpr auto kByReason = std::to_array<std::pair<std::string_view, status>>({
     {"experiment.too_many", status::too_many_requests},
     {"image.unsupported_type", status::unsupported_media_type},
-    {"image.animated", status::unsupported_media_type},
     {"http.body_timeout", status::request_timeout},
     {"http.expectation_unknown", status::expectation_failed},
     {"http.head_timeout", status::request_timeout},
     {"http.head_too_large", status::request_header_fields_too_large},
     {"http.method_not_allowed", status::method_not_allowed},
     {"http.method_unknown", status::not_implemented},
+    {"http.other_host", status::misdirected_request},
     {"http.path_unknown", status::not_found},
     {"http.target_too_long", status::uri_too_long},
     {"quota.concurrency", status::too_many_requests},
     {"quota.rate", status::too_many_requests},
+    {"request.encoding", status::unsupported_media_type},
     {"shared_memory.no_files", status::too_many_requests},
     {"shared_memory.too_many", status::too_many_requests},
-}};
+});
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "base/limits.h"
 
 namespace fovea {
@@ -35,8 +36,22 @@ std::optional<std::string> Decode(std::string_view text, bool plus_is_space) {
 
 }  // namespace
 
+std::optional<std::string_view> TakeHost(std::string_view* text) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!absl::StartsWithIgnoreCase({text->data(), text->size()}, {scheme.data(), scheme.size()})) {
+      continue;
+    }
+    const std::string_view rest = text->substr(scheme.size());
+    const size_t end = std::min(rest.find_first_of("/?"), rest.size());
+    // A URL may leave its path out (section 3.2.1), if nothing follows it.
+    *text = end == rest.size() ? std::string_view("/") : rest.substr(end);
+    return rest.substr(0, end);
+  }
+  return std::nullopt;
+}
+
 std::optional<HttpTarget> ParseTarget(std::string_view text) {
-  if (!text.starts_with('/')) return std::nullopt;
+  if (!text.starts_with('/') || text.find('#') != text.npos) return std::nullopt;
   HttpTarget target;
   const size_t question = text.find('?');
   const std::string_view path = text.substr(1, question == text.npos ? question : question - 1);

@@ -24,16 +24,26 @@ bool IsForm(std::string_view type) {
   return absl::StartsWithIgnoreCase({type.data(), type.size()}, {kForm.data(), kForm.size()});
 }
 
+// True of "image" and "images", and of a list's elements as many forms name them: "image[]",
+// "image[0]".
+bool IsImage(std::string_view part) {
+  if (part.ends_with(']')) part = part.substr(0, part.find('['));
+  return part == "image" || part == "images";
+}
+
 }  // namespace
 
 absl::StatusOr<ReceivedBytes> UnpackBody(const HttpRequest& request, int64_t max_message_bytes,
                                          RequestMemory* memory) {
   const std::string_view encoding = request.Field(field::content_encoding);
-  if (encoding.empty() || encoding == "identity") return request.body;
-  if (encoding != "gzip" && encoding != "deflate") {
+  const auto is = [encoding](absl::string_view name) {
+    return absl::EqualsIgnoreCase({encoding.data(), encoding.size()}, name);
+  };
+  if (encoding.empty() || is("identity")) return request.body;
+  if (!is("gzip") && !is("x-gzip") && !is("deflate")) {
     return InvalidArgument(
         "request.encoding",
-        absl::StrCat("bodies are not read that are encoded as ", InQuotes(encoding)));
+        absl::StrCat("unsupported Content-Encoding ", InQuotes(encoding), ": gzip or deflate"));
   }
   return Inflate(request.body, std::min(max_message_bytes, limits::kMaxDecompressedMessageBytes),
                  memory);
@@ -43,13 +53,15 @@ absl::StatusOr<ImageFiles> ReadImageForm(const HttpRequest& request, const Recei
                                          RequestMemory* memory, TakeOption take_option) {
   size_t budget = limits::kMaxRequestHeaderBytes;
   const auto take = [&](std::string_view name, std::string_view value) -> absl::Status {
+    // First whether it is an option: a part of another name is mostly a picture.
+    FOVEA_RETURN_IF_ERROR(take_option(name, value.substr(0, budget)));
     if (value.size() > budget) {
       return ResourceExhausted(
           "request.header_too_large",
           absl::StrCat("options of more than ", limits::kMaxRequestHeaderBytes, " bytes"));
     }
     budget -= value.size();
-    return take_option(name, value);
+    return absl::OkStatus();
   };
   for (const auto& [name, value] : request.target.query) FOVEA_RETURN_IF_ERROR(take(name, value));
   ImageFiles images;
@@ -67,7 +79,7 @@ absl::StatusOr<ImageFiles> ReadImageForm(const HttpRequest& request, const Recei
   const ContiguousText text = Gather(body, static_cast<size_t>(size), 0);
   FOVEA_ASSIGN_OR_RETURN(const std::vector<FormPart> parts, ReadForm(type, text.text));
   for (const FormPart& part : parts) {
-    if (part.name == "image" || part.name == "images") {
+    if (IsImage(part.name)) {
       images.files.emplace_back(std::as_bytes(std::span(part.bytes)), text.owner);
     } else {
       FOVEA_RETURN_IF_ERROR(take(part.name, part.bytes));

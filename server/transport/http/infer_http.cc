@@ -137,13 +137,25 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   }
 
   void Answer(const absl::Status& status, const std::string& id) {
-    if (!status.ok()) answer_ = ErrorAnswer(status, id);
+    if (!status.ok()) answer_ = ErrorAnswer(WithHint(status), id);
     if (!id.empty() && IsPrintable(id)) answer_.fields.emplace_back(kRequestId, id);
     if (std::string trace = call_.traceparent(); !trace.empty()) {
       answer_.fields.emplace_back(kTraceParent, std::move(trace));
     }
     call_.Answered();
     exchange_->Answer(std::move(answer_), [self = shared_from_this()] { self->call_.Release(); });
+  }
+
+  // Names what curl's -d does to a picture, of which it leaves out the line ends.
+  absl::Status WithHint(const absl::Status& status) {
+    const std::string reason = ReasonOf(status);
+    if (!reason.starts_with("image.") ||
+        request().Field(field::content_type) != "application/x-www-form-urlencoded") {
+      return status;
+    }
+    return MakeError(status.code(), reason,
+                     absl::StrCat(std::string(status.message()),
+                                  "; curl sends a file as it is by --data-binary, not by -d"));
   }
 
   HttpContext& context_;

@@ -33,8 +33,8 @@ struct PathParameter {
 };
 constexpr PathParameter kPathParameters[] = {
     {"model", "the name of a model", "^[A-Za-z0-9._-]+$", limits::kMaxModelNameBytes},
-    {"version", "a version's number, or a label that stands for one", "^[A-Za-z0-9._-]+$",
-     limits::kMaxModelNameBytes},
+    {"version", "a version's number, or a label that stands for one",
+     "^([1-9][0-9]{0,17}|[A-Za-z][A-Za-z0-9._-]*)$", limits::kMaxModelNameBytes},
     {"experiment", "the name of an experiment", "^[A-Za-z0-9._-]+$",
      limits::kMaxExperimentNameBytes},
     {"file", "the name of a file of the playground", "^[a-z0-9_]+[.][a-z]+$",

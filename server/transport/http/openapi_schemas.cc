@@ -25,6 +25,13 @@ OpenApiJson Text() { return {{"type", "string"}}; }
 OpenApiJson Bytes() { return {{"type", "string"}, {"format", "binary"}}; }
 OpenApiJson Array(OpenApiJson items) { return {{"type", "array"}, {"items", std::move(items)}}; }
 OpenApiJson Id() { return {{"type", "string"}, {"maxLength", limits::kMaxRequestIdBytes}}; }
+OpenApiJson AnyArray() { return Array(OpenApiJson::object()); }
+
+// Schema of an optional member of a body, which may also be null.
+OpenApiJson OrNull(OpenApiJson schema) {
+  schema["type"] = {schema["type"], "null"};
+  return schema;
+}
 
 // "fovea.v1.Detection" and "inference.RepositoryIndexResponse.ModelIndex" without the package.
 std::string NameOf(const Descriptor& message) {
@@ -38,6 +45,17 @@ OpenApiJson OfEnum(const google::protobuf::EnumDescriptor& type) {
   OpenApiJson names = OpenApiJson::array();
   for (int i = 0; i < type.value_count(); ++i) names.push_back(type.value(i)->name());
   return {{"type", "string"}, {"enum", std::move(names)}};
+}
+
+// Schema of an enum in a request, without *_UNSPECIFIED: callers leave the field out instead.
+OpenApiJson WithoutUnspecified(OpenApiJson schema) {
+  if (!schema.contains("enum")) return schema;
+  OpenApiJson names = OpenApiJson::array();
+  for (const OpenApiJson& name : schema["enum"]) {
+    if (!name.get<std::string>().ends_with("_UNSPECIFIED")) names.push_back(name);
+  }
+  schema["enum"] = std::move(names);
+  return schema;
 }
 
 // A value that is no message.
@@ -143,7 +161,7 @@ void ForEachOption(const Descriptor& message, Take take) {
     if (name == "model_name") name = "model";
     if (name == "model_version") name = "version";
     if (name == "methods" || name == "layers" || name == "heads") name.pop_back();
-    OpenApiJson schema = name == "id" ? Id() : OfScalar(field);
+    OpenApiJson schema = name == "id" ? Id() : WithoutUnspecified(OfScalar(field));
     give(name, field.is_repeated() ? Array(std::move(schema)) : std::move(schema));
   }
   if (&message == v1::CompareRequest::descriptor() || &message == v1::SweepRequest::descriptor() ||
@@ -189,11 +207,15 @@ OpenApiJson With(OpenApiJson properties, const char* name, OpenApiJson schema) {
 OpenApiJson Parameters(OpenApiJson properties) {
   return {{"type", "object"}, {"properties", std::move(properties)}};
 }
+OpenApiJson RequestParameters(OpenApiJson properties) {
+  for (OpenApiJson& property : properties) property = OrNull(std::move(property));
+  return OrNull(Parameters(std::move(properties)));
+}
 
 // What the receipt says, by the names and types that answers have.
 OpenApiJson ReceiptParameters() {
   InferenceResponse everything;
-  everything.untrained = true;
+  everything.untrained = everything.non_finite_input = true;
   everything.receipt.principal = "somebody";
   everything.receipt.experiment = everything.receipt.experiment_arm = "one";
   OpenApiJson properties = OpenApiJson::object();
@@ -209,42 +231,43 @@ OpenApiJson ReceiptParameters() {
 }
 
 OpenApiJson InferRequest(OpenApiSchemas& schemas) {
+  OpenApiJson data = OrNull(AnyArray());
+  data["description"] =
+      "row-major; may be nested as the shape is. Absent where binary_data_size or "
+      "shared_memory_region stands";
   const OpenApiJson input = schemas.Ref(
-      "InferInput",
+      "InferInput", {{"type", "object"},
+                     {"required", {"name", "datatype", "shape"}},
+                     {"properties",
+                      {{"name", {{"type", "string"}, {"minLength", 1}}},
+                       {"datatype", DataTypes()},
+                       {"shape", Shape(1)},
+                       {"data", std::move(data)},
+                       {"parameters", RequestParameters(With(SpanParameters(), "binary_data_size",
+                                                             Integer(0)))}}}});
+  const OpenApiJson output = schemas.Ref(
+      "InferRequestedOutput",
       {{"type", "object"},
-       {"required", {"name", "datatype", "shape"}},
+       {"required", {"name"}},
        {"properties",
-        {{"name", {{"type", "string"}, {"minLength", 1}}},
-         {"datatype", DataTypes()},
-         {"shape", Shape(1)},
-         {"data",
-          {{"type", "array"},
-           {"description",
-            "row-major; may be nested as the shape is. Absent where "
-            "binary_data_size or shared_memory_region stands"}}},
-         {"parameters", Parameters(With(SpanParameters(), "binary_data_size", Integer(0)))}}}});
-  const OpenApiJson output =
-      schemas.Ref("InferRequestedOutput",
-                  {{"type", "object"},
-                   {"required", {"name"}},
-                   {"properties",
-                    {{"name", Text()},
-                     {"parameters",
-                      Parameters(With(With(SpanParameters(), "binary_data", {{"type", "boolean"}}),
-                                      "classification", Integer(0)))}}}});
+        {{"name", Text()},
+         {"parameters",
+          RequestParameters(With(With(SpanParameters(), "binary_data", {{"type", "boolean"}}),
+                                 "classification", Integer(0)))}}}});
   OpenApiJson inputs = Array(input), outputs = Array(output);
   inputs["minItems"] = 1;
   inputs["maxItems"] = outputs["maxItems"] = limits::kMaxInputsPerRequest;
-  return schemas.Ref("InferRequest",
-                     {{"type", "object"},
-                      {"required", {"inputs"}},
-                      {"properties",
-                       {{"id", Id()},
-                        {"parameters", Parameters({{"priority", Integer(0)},
-                                                   {"timeout", Integer(0)},
-                                                   {"binary_data_output", {{"type", "boolean"}}}})},
-                        {"inputs", std::move(inputs)},
-                        {"outputs", std::move(outputs)}}}});
+  return schemas.Ref(
+      "InferRequest",
+      {{"type", "object"},
+       {"required", {"inputs"}},
+       {"properties",
+        {{"id", OrNull(Id())},
+         {"parameters", RequestParameters({{"priority", Integer(0)},
+                                           {"timeout", Integer(0)},
+                                           {"binary_data_output", {{"type", "boolean"}}}})},
+         {"inputs", std::move(inputs)},
+         {"outputs", OrNull(std::move(outputs))}}}});
 }
 
 OpenApiJson InferResponse(OpenApiSchemas& schemas) {
@@ -255,7 +278,7 @@ OpenApiJson InferResponse(OpenApiSchemas& schemas) {
                        {{"name", Text()},
                         {"datatype", DataTypes()},
                         {"shape", Shape(0)},
-                        {"data", {{"type", "array"}}},
+                        {"data", AnyArray()},
                         {"parameters", Parameters({{"binary_data_size", Integer(0)}})}}}});
   return schemas.Ref("InferResponse",
                      {{"type", "object"},
@@ -275,7 +298,7 @@ OpenApiJson Optional(const Descriptor& message) {
     const FieldDescriptor& field = *message.field(i);
     OpenApiJson value = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
                             ? Optional(*field.message_type())
-                            : OfScalar(field);
+                            : WithoutUnspecified(OfScalar(field));
     properties[field.name()] = field.is_repeated() ? Array(std::move(value)) : std::move(value);
   }
   return {
@@ -366,9 +389,16 @@ OpenApiJson LiveContent(OpenApiSchemas&) {
 }
 
 OpenApiJson ReadyContent(OpenApiSchemas&) {
-  return JsonContent({{"type", "object"},
-                      {"required", {"ready"}},
-                      {"properties", {{"ready", {{"type", "boolean"}}}}}});
+  return JsonContent(
+      {{"type", "object"},
+       {"required", {"ready"}},
+       {"properties",
+        {{"ready", {{"type", "boolean"}}},
+         {"reason", Text()},
+         {"models",
+          Array({{"type", "object"},
+                 {"required", {"name", "state", "reason"}},
+                 {"properties", {{"name", Text()}, {"state", Text()}, {"reason", Text()}}}})}}}});
 }
 
 OpenApiJson ModelReadyContent(OpenApiSchemas&) {
@@ -389,7 +419,9 @@ OpenApiJson EmptyContent(OpenApiSchemas&) {
 }
 
 OpenApiJson NothingContent(OpenApiSchemas&) {
-  return JsonContent({{"type", "array"}, {"maxItems", 0}});
+  OpenApiJson nothing = AnyArray();
+  nothing["maxItems"] = 0;
+  return JsonContent(std::move(nothing));
 }
 
 OpenApiJson PageContent(OpenApiSchemas&) {
@@ -491,8 +523,8 @@ OpenApiJson FormBody(int least) {
       {"multipart/form-data",
        {{"schema", {{"type", "object"}, {"properties", std::move(properties)}}}}}};
   if (least > 0) content["multipart/form-data"]["schema"]["required"] = {"image"};
-  for (const char* const type :
-       {"image/jpeg", "image/png", "image/webp", "application/octet-stream"}) {
+  for (const char* const type : {"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp",
+                                 "image/tiff", "image/avif", "application/octet-stream"}) {
     content[type] = {{"schema", Bytes()}};
   }
   return {{"required", least > 0},
@@ -518,35 +550,36 @@ OpenApiJson SweepBody(OpenApiSchemas&) { return FormBody<v1::SweepRequest>(0); }
 
 OpenApiJson IndexBody(OpenApiSchemas&) {
   return JsonBody(
-      false,
-      {{"type", "object"},
-       {"properties", {{"ready", {{"type", "boolean"}, {"description", "only what serves"}}}}}});
+      false, {{"type", "object"},
+              {"properties",
+               {{"ready", OrNull({{"type", "boolean"}, {"description", "only what serves"}})}}}});
 }
 
 OpenApiJson LoadBody(OpenApiSchemas&) {
-  const OpenApiJson config = {
-      {"type", "string"},
-      {"description", "JSON of a ModelConfig: what is to be other than in the model's folder"}};
-  const OpenApiJson file = {
-      {"type", "string"},
-      {"contentEncoding", "base64"},
-      {"description", "the weights of a version; with a config beside it, which may be {}"}};
-  return JsonBody(false,
-                  {{"type", "object"},
-                   {"properties",
-                    {{"parameters",
-                      {{"type", "object"},
-                       {"maxProperties", limits::kMaxParametersPerRequest},
-                       {"properties", {{"config", config}}},
-                       {"patternProperties", {{"^file:[1-9][0-9]*/model[.]safetensors$", file}}},
-                       {"additionalProperties", false}}}}}});
+  const OpenApiJson config = OrNull(
+      {{"type", "string"},
+       {"description", "JSON of a ModelConfig: what is to be other than in the model's folder"}});
+  const OpenApiJson file = OrNull(
+      {{"type", "string"},
+       {"contentEncoding", "base64"},
+       {"description", "the weights of a version; with a config beside it, which may be {}"}});
+  return JsonBody(
+      false, {{"type", "object"},
+              {"properties",
+               {{"parameters",
+                 OrNull({{"type", "object"},
+                         {"maxProperties", limits::kMaxParametersPerRequest},
+                         {"properties", {{"config", config}}},
+                         {"patternProperties", {{"^file:[1-9][0-9]*/model[.]safetensors$", file}}},
+                         {"additionalProperties", false}})}}}});
 }
 
 OpenApiJson RegionBody(OpenApiSchemas&) {
-  return JsonBody(
-      true, {{"type", "object"},
-             {"required", {"key", "byte_size"}},
-             {"properties", {{"key", Text()}, {"offset", Integer(0)}, {"byte_size", Integer(0)}}}});
+  return JsonBody(true,
+                  {{"type", "object"},
+                   {"required", {"key", "byte_size"}},
+                   {"properties",
+                    {{"key", Text()}, {"offset", OrNull(Integer(0))}, {"byte_size", Integer(0)}}}});
 }
 
 OpenApiJson AnyObjectBody(OpenApiSchemas&) { return JsonBody(false, {{"type", "object"}}); }

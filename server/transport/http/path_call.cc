@@ -16,6 +16,18 @@ HttpAnswer JsonAnswer(std::string text, boost::beast::http::status code) {
       .status = code, .fields = {{"Content-Type", "application/json"}}, .body = {std::move(text)}};
 }
 
+Caller CallerOf(const HttpContext& context, const HttpRequest& request, ApiGroup group) {
+  std::vector<std::string_view> authorization;
+  const auto [begin, end] = request.fields.equal_range(boost::beast::http::field::authorization);
+  for (auto field = begin; field != end; ++field) {
+    authorization.emplace_back(field->value().data(), field->value().size());
+  }
+  return context.api.authenticator().Identify({.protocol = Protocol::kHttp,
+                                               .authorization = authorization,
+                                               .certificate = request.certificate},
+                                              group, context.groups);
+}
+
 absl::StatusOr<nlohmann::json> ReadObject(const PathCall& call, int64_t max_bytes) {
   // Two bytes are a value and what separates it from the next; a name is held twice.
   constexpr int64_t kParsedPerByte = 2 * sizeof(nlohmann::json);

@@ -38,6 +38,9 @@ struct PathCall {
   }
 };
 
+// Who sends `request`, asked for a method of `group`.
+Caller CallerOf(const HttpContext& context, const HttpRequest& request, ApiGroup group);
+
 // The body of a call without tensors: an object, or nothing at all. Counted in the memory of
 // requests while it is read. INVALID_ARGUMENT request.json; RESOURCE_EXHAUSTED request.too_large;
 // RequestMemory::Take's errors.

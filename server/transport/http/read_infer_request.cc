@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/quote.h"
 #include "server/transport/http/contiguous.h"
@@ -24,9 +27,13 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 
-// Of a byte of JSON: its copy (1), simdjson's index of where values stand (4), and its strings
-// without escapes (5/3), rounded up.
-constexpr int64_t kWorkspacePerByte = 7;
+// Bytes held for a byte of JSON: its copy (1), simdjson's index of values (4) and string buffer
+// (5/3), one unescaped string (1), and that string decoded from base64 (3/4), rounded up.
+constexpr int64_t kWorkspacePerByte = 9;
+
+// "data:image/jpeg;charset=...;base64,"
+constexpr size_t kMostDataUrlHead = 256;
+constexpr size_t kLeastBase64 = 32;
 
 absl::Status BadJson() {
   return InvalidArgument("request.json", "the body is no JSON of an inference request");
@@ -36,17 +43,50 @@ absl::Status BadField(std::string_view name) {
                          absl::StrCat(InQuotes(name), " is not there, not of its type, or twice"));
 }
 
-// Calls `visit(name, value)`, which gives a status, for each member of an object.
+// simdjson's unescaping, which needs no document. Thread-safe. Throws std::bad_alloc.
+const ondemand::parser& Unescaper() {
+  static const ondemand::parser unescaper = [] {
+    ondemand::parser made;
+    if (made.allocate(/*new_capacity=*/64, /*new_max_depth=*/1) != simdjson::SUCCESS) {
+      throw std::bad_alloc();
+    }
+    return made;
+  }();
+  return unescaper;
+}
+
+// The unescaped string, in memory of its own: simdjson 3.0.1 writes to its string buffer even if it
+// could not allocate one. nullopt if the string is malformed. Throws std::bad_alloc.
+std::optional<std::string> Unescaped(ondemand::raw_json_string raw) {
+  const char* end = raw.raw();  // the first pass over the document has found the closing quote
+  while (*end != '"') end += *end == '\\' ? 2 : 1;
+  std::string text(end - raw.raw() + simdjson::SIMDJSON_PADDING, '\0');
+  auto* to = reinterpret_cast<uint8_t*>(text.data());
+  std::string_view unescaped;
+  if (Unescaper().unescape(raw, to).get(unescaped) != simdjson::SUCCESS) return std::nullopt;
+  text.resize(unescaped.size());
+  return text;
+}
+
+// nullopt if `value` is not a string.
+std::optional<std::string> ReadString(ondemand::value& value) {
+  ondemand::raw_json_string raw;
+  if (value.get_raw_json_string().get(raw) != simdjson::SUCCESS) return std::nullopt;
+  return Unescaped(raw);
+}
+
+// Calls `visit(name, value)`, which gives a status, for each member of an object. Skips members
+// that are null: some clients write null for everything that they leave out.
 template <typename Visit>
 absl::Status ForEachMember(ondemand::object& object, Visit visit) {
   for (auto member : object) {
     ondemand::field field;
-    std::string_view name;
-    if (std::move(member).get(field) != simdjson::SUCCESS ||
-        field.unescaped_key().get(name) != simdjson::SUCCESS) {
-      return BadJson();
-    }
-    FOVEA_RETURN_IF_ERROR(visit(std::string(name), field.value()));
+    if (std::move(member).get(field) != simdjson::SUCCESS) return BadJson();
+    const std::optional<std::string> name = Unescaped(field.key());
+    if (!name) return BadJson();
+    bool is_null;
+    if (field.value().is_null().get(is_null) == simdjson::SUCCESS && is_null) continue;
+    FOVEA_RETURN_IF_ERROR(visit(*name, field.value()));
   }
   return absl::OkStatus();
 }
@@ -66,12 +106,9 @@ absl::Status ForEachElement(ondemand::value& value, std::string_view name, Visit
 
 absl::Status ReadText(ondemand::value& value, std::string_view name,
                       std::optional<std::string>* to) {
-  std::string_view text;
-  if (*to || value.get_string().get(text) != simdjson::SUCCESS ||
-      text.size() > limits::kMaxJsonNameBytes) {
-    return BadField(name);
-  }
-  to->emplace(text);
+  if (*to) return BadField(name);
+  *to = ReadString(value);
+  if (!*to || (*to)->size() > limits::kMaxJsonNameBytes) return BadField(name);
   return absl::OkStatus();
 }
 
@@ -89,11 +126,9 @@ absl::Status ReadParameters(ondemand::value& value, Parameters* to, bool of_tens
   return ForEachMember(object, [&](const std::string& name, ondemand::value one) -> absl::Status {
     FOVEA_RETURN_IF_ERROR(CheckParameterCount(++count));
     if (of_tensor && IsSharedMemoryParameter(name)) {
-      std::optional<std::string_view> text;
+      const std::optional<std::string> text = ReadString(one);
       std::optional<int64_t> number;
-      std::string_view text_value;
       int64_t number_value;
-      if (one.get_string().get(text_value) == simdjson::SUCCESS) text = text_value;
       if (one.get_int64().get(number_value) == simdjson::SUCCESS) number = number_value;
       SetSharedMemory(name, text, number, &to->shared_memory);
       return absl::OkStatus();
@@ -139,6 +174,19 @@ absl::Status ReadOutput(ondemand::value& value, WantedTensors* wanted, OutputFor
 // Of an element as a tensor has it; a text besides what it is long.
 size_t LeastBytes(DataType type) {
   return type == DataType::kBytes ? sizeof(uint32_t) : ElementSize(type);
+}
+
+// Decodes a picture that is given as base64, alone or as a data URL, since JSON holds no bytes. No
+// picture's own bytes look like that. False if `text` is neither; ordinary words are too short.
+bool UnpackPicture(std::string_view text, std::string* file) {
+  if (text.size() < kLeastBase64) return false;
+  if (text.starts_with("data:")) {
+    const size_t comma = text.substr(0, kMostDataUrlHead).find(',');
+    if (comma == text.npos || !text.substr(0, comma).ends_with(";base64")) return false;
+    text.remove_prefix(comma + 1);
+  }
+  const absl::string_view encoded(text.data(), text.size());
+  return absl::Base64Unescape(encoded, file) || absl::WebSafeBase64Unescape(encoded, file);
 }
 
 // Elements in JSON, flat or nested, as a tensor's bytes.
@@ -239,12 +287,11 @@ class Elements {
         return type_ == DataType::kFp32 ? Append(static_cast<float>(number)) : Append(number);
       }
       case DataType::kBytes: {
-        std::string_view text;
-        if (value.get_string().get(text) != simdjson::SUCCESS) {
-          return Wrong("holds something that is no text");
-        }
-        FOVEA_RETURN_IF_ERROR(Append(static_cast<uint32_t>(text.size())));
-        bytes_.append(text);
+        std::optional<std::string> text = ReadString(value);
+        if (!text) return Wrong("holds something that is no text");
+        if (std::string unpacked; UnpackPicture(*text, &unpacked)) text = std::move(unpacked);
+        FOVEA_RETURN_IF_ERROR(Append(static_cast<uint32_t>(text->size())));
+        bytes_.append(*text);
         return absl::OkStatus();
       }
       case DataType::kFp16:
@@ -402,9 +449,11 @@ absl::Status ReadInferRequest(const ReceivedBytes& body, size_t json_bytes, Chec
   ondemand::parser parser;
   ondemand::document document;
   ondemand::object root;
-  if (parser.iterate(text.text.data(), json_bytes, json_bytes + simdjson::SIMDJSON_PADDING)
-              .get(document) != simdjson::SUCCESS ||
-      document.get_object().get(root) != simdjson::SUCCESS) {
+  const simdjson::error_code error =
+      parser.iterate(text.text.data(), json_bytes, json_bytes + simdjson::SIMDJSON_PADDING)
+          .get(document);
+  if (error == simdjson::MEMALLOC) return OutOfMemory();
+  if (error != simdjson::SUCCESS || document.get_object().get(root) != simdjson::SUCCESS) {
     return BadJson();
   }
   FOVEA_RETURN_IF_ERROR(ReadHead(root, request, forms));

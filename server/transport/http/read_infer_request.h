@@ -16,7 +16,7 @@ namespace fovea {
 // version are `request`'s already; its deadline is the caller's and its stages have started.
 // Everything that infer_rules.h knows is checked. `budget` counts what reading takes while it
 // lasts. INVALID_ARGUMENT: it is no such JSON (a member that is read comes once, its number fits,
-// all of it is UTF-8; members that are not known are skipped), or a rule is broken;
+// all of it is UTF-8; members that are null or not known are skipped), or a rule is broken;
 // RESOURCE_EXHAUSTED: more JSON than limits::kMaxJsonBytes; what RequestMemory::Take and
 // `check_model` say.
 absl::Status ReadInferRequest(const ReceivedBytes& body, size_t json_bytes, CheckModel check_model,

@@ -26,8 +26,8 @@ absl::Status BadBody() {
   return InvalidArgument("request.json", "the body is no JSON object, or names something twice");
 }
 
-// Hears what the parser finds. Everything but the texts of 'parameters' is passed over. False ends
-// the parsing, with `error` set.
+// Hears what the parser finds. Everything but the texts of 'parameters' is passed over, nulls too.
+// False ends the parsing, with `error` set.
 class LoadBody final : public nlohmann::json_sax<json> {
  public:
   bool start_object(std::size_t) override {
@@ -72,7 +72,11 @@ class LoadBody final : public nlohmann::json_sax<json> {
     return file_bytes <= limits::kMaxSentFileBytes ||
            Fail(TooLarge("files", limits::kMaxSentFileBytes));
   }
-  bool null() override { return PassOver(); }
+  // Counts as a member that is not there.
+  bool null() override {
+    if (IsParameter()) load.parameters.pop_back();
+    return depth_ > 0 || PassOver();
+  }
   bool boolean(bool) override { return PassOver(); }
   bool number_integer(number_integer_t) override { return PassOver(); }
   bool number_unsigned(number_unsigned_t) override { return PassOver(); }

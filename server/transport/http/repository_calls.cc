@@ -31,15 +31,15 @@ void ListModels(PathCall call) {
 void Index(PathCall call) {
   const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
   if (!body.ok()) return call.Answer(body.status());
-  const auto ready = body->find("ready");
-  if (ready != body->end() && !ready->is_boolean()) {
+  const json ready = body->value("ready", json());
+  if (!ready.is_null() && !ready.is_boolean()) {
     return call.Answer(InvalidArgument("request.json", "'ready' is neither true nor false"));
   }
   AnswerLater<ServerApi::RepositoryIndex>(
       call,
       [&](auto caller) {
-        call.api().ListRepository(
-            {.ready_only = ready != body->end() && ready->template get<bool>()}, std::move(caller));
+        call.api().ListRepository({.ready_only = ready.is_boolean() && ready.get<bool>()},
+                                  std::move(caller));
       },
       [](const ServerApi::RepositoryIndex& entries) {
         std::string list = "[";

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "base/out_of_memory.h"
 #include "base/status.h"
 
 namespace fovea {
@@ -36,8 +37,11 @@ absl::StatusOr<std::span<char>> RequestBody::Room() {
       return Unavailable("server.request_memory",
                          "other requests use the memory for requests: try again");
     }
-    blocks.push_back({.bytes = std::make_unique_for_overwrite<char[]>(bytes),
-                      .size = static_cast<size_t>(bytes)});
+    FOVEA_RETURN_IF_ERROR(OrOutOfMemory([&] {
+      blocks.push_back({.bytes = std::make_unique_for_overwrite<char[]>(bytes),
+                        .size = static_cast<size_t>(bytes)});
+      return absl::OkStatus();
+    }));
   }
   Block& last = blocks.back();
   return std::span(last.bytes.get() + last.used, last.size - last.used);

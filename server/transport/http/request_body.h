@@ -24,8 +24,8 @@ class RequestBody {
   RequestBody(MemoryBudget& budget, MemoryBudget& bodies, int64_t max_bytes);
 
   // Where the next bytes go, at least one: Commit says how many came. RESOURCE_EXHAUSTED
-  // request.too_large: there are `max_bytes`; UNAVAILABLE server.request_memory: there is no memory
-  // for more.
+  // request.too_large: there are `max_bytes`; UNAVAILABLE server.request_memory: other requests have
+  // the memory; UNAVAILABLE server.out_of_memory: the system has none.
   absl::StatusOr<std::span<char>> Room();
   void Commit(size_t bytes);
   // Copies `text` to the end; Room's errors.

@@ -46,8 +46,20 @@ void TellLogSettings(const PathCall& call, const json& changes) {
 void Live(PathCall call) { call.Answer(R"({"live":true})"); }
 
 void Ready(PathCall call) {
-  const bool ready = call.api().serving();
-  AnswerReady(call, ready, absl::StrCat(R"({"ready":)", ready ? "true" : "false", "}"));
+  if (call.api().serving()) return AnswerReady(call, true, R"({"ready":true})");
+  json answer = {{"ready", false}};
+  const NotReady why = call.api().WhyNotReady();
+  if (!why.reason.empty()) answer["reason"] = why.reason;
+  const bool may_list =
+      CallerOf(call.context, call.exchange->request(), Method("RepositoryIndex").group)
+          .refused.ok();
+  if (may_list && !why.models.empty()) {
+    for (const IndexEntry& model : why.models) {
+      answer["models"].push_back(
+          {{"name", model.name}, {"state", ModelStateName(model.state)}, {"reason", model.reason}});
+    }
+  }
+  AnswerReady(call, false, answer.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 void ModelReady(PathCall call) {

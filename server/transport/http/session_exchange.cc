@@ -40,7 +40,12 @@ void SessionExchange::Defer(absl::AnyInvocable<void()> work) {
 }
 
 void SessionExchange::Answer(HttpAnswer answer, std::function<void()> left) {
-  if (!IsWorthCompressing(coding_, answer)) return Send(std::move(answer), std::move(left));
+  const bool worth = request_.may_compress && IsWorthCompressing(answer);
+  // Caches must know that answers differ by Accept-Encoding (RFC 9110, section 12.5.5).
+  if (worth) answer.fields.emplace_back("Vary", "Accept-Encoding");
+  if (!worth || coding_ == ContentCoding::kIdentity) {
+    return Send(std::move(answer), std::move(left));
+  }
   Defer([self = shared_from_this(), answer = std::move(answer), left = std::move(left)]() mutable {
     Compress(self->coding_, self->port_->budget, &answer);
     self->Send(std::move(answer), std::move(left));

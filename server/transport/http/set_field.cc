@@ -77,14 +77,19 @@ bool SetValue(const FieldDescriptor& field, std::string_view text, Message* mess
 
 }  // namespace
 
+absl::Status NoSuchOption(std::string_view name) {
+  return InvalidArgument("request.option",
+                         absl::StrCat("there is no option ", InQuotes(name),
+                                      ": /openapi.json lists them; a form's pictures are its "
+                                      "parts called 'image'"));
+}
+
 absl::Status SetField(std::string_view name, std::string_view value, Message* message) {
   const FieldDescriptor* const field = message->GetDescriptor()->FindFieldByName(std::string(name));
   const bool settable = field != nullptr && field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
                         field->type() != FieldDescriptor::TYPE_BYTES &&
                         (!field->is_repeated() || IsAdded(*field));
-  if (!settable) {
-    return InvalidArgument("request.option", absl::StrCat("there is no option ", InQuotes(name)));
-  }
+  if (!settable) return NoSuchOption(name);
   if (!SetValue(*field, value, message)) {
     return InvalidArgument("request.option",
                            absl::StrCat("option ", InQuotes(name), " cannot be ", InQuotes(value)));

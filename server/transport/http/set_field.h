@@ -1,4 +1,4 @@
-// Fields of protobuf's messages from texts.
+// Options of a query or a form, as fields of protobuf's messages.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -14,5 +14,8 @@ namespace fovea {
 // does not fit.
 absl::Status SetField(std::string_view name, std::string_view value,
                       google::protobuf::Message* message);
+
+// INVALID_ARGUMENT request.option: there is none of that name.
+absl::Status NoSuchOption(std::string_view name);
 
 }  // namespace fovea

@@ -27,7 +27,7 @@ void Register(PathCall call) {
   SharedMemoryRegionInfo region{.name = call.Name(0)};
   for (const auto& [name, value] : body->items()) {
     const bool is_key = name == "key";
-    if (!is_key && name != "offset" && name != "byte_size") continue;
+    if (value.is_null() || (!is_key && name != "offset" && name != "byte_size")) continue;
     if (is_key ? !value.is_string() : !value.is_number_unsigned()) {
       return call.Answer(InvalidArgument(
           "request.json", absl::StrCat("'", name, is_key ? "' is no text" : "' is no number")));

@@ -24,8 +24,10 @@ v1::Verdict ToMessage(Verdict verdict) {
       return v1::FASTER;
     case Verdict::kSlower:
       return v1::SLOWER;
-    case Verdict::kNoDifference:
-      return v1::NO_DIFFERENCE;
+    case Verdict::kEquivalent:
+      return v1::EQUIVALENT;
+    case Verdict::kUndecided:
+      return v1::UNDECIDED;
     case Verdict::kFewRounds:
       return v1::FEW_ROUNDS;
     case Verdict::kUnsteady:
@@ -99,6 +101,7 @@ void Fill(const ComparedVariant& variant, v1::ComparedVariant* message) {
   Fill(variant.decode_ms, message->mutable_decode_ms());
   Fill(variant.preprocess_ms, message->mutable_preprocess_ms());
   if (variant.attention_ms) Fill(*variant.attention_ms, message->mutable_attention_ms());
+  message->set_attention_left_out(variant.attention_left_out);
   message->set_images_per_second(variant.images_per_second);
   message->set_peak_bytes(variant.peak_bytes);
   message->set_weight_bytes(variant.weight_bytes);
@@ -148,6 +151,16 @@ absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
   return request;
 }
 
+void Fill(const Provenance& provenance, v1::Provenance* message) {
+  message->set_at(provenance.at);
+  message->set_by(provenance.by);
+  message->set_processor(provenance.processor);
+  message->set_cores(provenance.cores);
+  if (!provenance.other_cores) return;
+  message->set_other_cores(*provenance.other_cores);
+  message->set_busy(provenance.busy);
+}
+
 void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* message) {
   message->set_phase(ToMessage(progress.phase));
   message->set_done(progress.done);
@@ -174,6 +187,7 @@ void FillComparison(const Comparison& comparison, v1::Comparison* message) {
     size.set_height(static_cast<int32_t>(image.size.height));
     size.set_width(static_cast<int32_t>(image.size.width));
   }
+  Fill(comparison.measured, message->mutable_measured());
 }
 
 }  // namespace fovea

@@ -16,6 +16,7 @@ absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message);
 void Fill(const Quartiles& quartiles, v1::Quartiles* message);
 void Fill(const Estimate& estimate, v1::Estimate* message);
 
+void Fill(const Provenance& provenance, v1::Provenance* message);
 void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* message);
 void FillComparison(const Comparison& comparison, v1::Comparison* message);
 

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/messages/checked_fields.h"
+#include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/variant_messages.h"
 
 namespace fovea {
@@ -134,6 +135,7 @@ v1::Experiment ToMessage(const LiveExperiment& experiment) {
   message.set_reason(experiment.reason);
   message.set_running_seconds(static_cast<double>(experiment.running) / kSecond);
   for (const ArmReport& arm : experiment.arms) Fill(arm, message.add_arms());
+  Fill(experiment.measured, message.mutable_measured());
   return message;
 }
 

@@ -92,7 +92,7 @@ absl::StatusOr<ExplainRequest> ReadExplainRequest(v1::ExplainRequest& message) {
   FOVEA_RETURN_IF_ERROR(CheckLength(kBadRequest, "the version of the model",
                                     message.model_version().size(), limits::kMaxModelNameBytes));
   FOVEA_RETURN_IF_ERROR(CheckLength(kBadRequest, "the attention", message.attention().size(),
-                                    limits::kMaxAttentionBytes));
+                                    limits::kMaxAttentionTextBytes));
   if (message.has_x() != message.has_y()) {
     return InvalidArgument(kBadRequest, "a place is x and y, and one of them is missing");
   }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/input_names.h"
 
 namespace fovea {
 namespace {
@@ -44,12 +45,23 @@ inference::DataType ConfigType(DataType type) {
   return inference::TYPE_INVALID;
 }
 
-// A configuration's dimensions leave the batch out.
+// The dimensions of a configuration omit the batch. Triton's may not be empty: one number an image
+// is written as a dimension of 1 that `reshape` removes.
 template <typename Message>
 void FillTensorConfig(const TensorDescription& tensor, Message* message) {
   message->set_name(tensor.name);
   message->set_data_type(ConfigType(tensor.type));
   for (size_t i = 1; i < tensor.shape.size(); ++i) message->add_dims(tensor.shape[i]);
+  if (message->dims().empty()) {
+    message->add_dims(1);
+    message->mutable_reshape();
+  }
+}
+
+inference::ModelInput::Format FormatOf(std::string_view input) {
+  if (input == kPixelValuesInput) return inference::ModelInput::FORMAT_NCHW;
+  if (input == kImageRgbInput) return inference::ModelInput::FORMAT_NHWC;
+  return inference::ModelInput::FORMAT_NONE;
 }
 
 void FillTensorMetadata(const TensorDescription& tensor,
@@ -64,7 +76,18 @@ void FillDuration(const DurationSum& sum, inference::StatisticDuration* message)
   message->set_ns(sum.nanoseconds);
 }
 
-const char* StateName(ModelState state) {
+void FillQueuePolicy(const QueuePolicy& policy, inference::ModelQueuePolicy* message) {
+  message->set_timeout_action(policy.timeout_action == TimeoutAction::kDelay
+                                  ? inference::ModelQueuePolicy::DELAY
+                                  : inference::ModelQueuePolicy::REJECT);
+  message->set_default_timeout_microseconds(policy.default_timeout_us);
+  message->set_allow_timeout_override(policy.allow_timeout_override);
+  message->set_max_queue_size(policy.max_queue_size);
+}
+
+}  // namespace
+
+const char* ModelStateName(ModelState state) {
   switch (state) {
     case ModelState::kLoading:
       return "LOADING";
@@ -77,17 +100,6 @@ const char* StateName(ModelState state) {
   }
   return "UNAVAILABLE";
 }
-
-void FillQueuePolicy(const QueuePolicy& policy, inference::ModelQueuePolicy* message) {
-  message->set_timeout_action(policy.timeout_action == TimeoutAction::kDelay
-                                  ? inference::ModelQueuePolicy::DELAY
-                                  : inference::ModelQueuePolicy::REJECT);
-  message->set_default_timeout_microseconds(policy.default_timeout_us);
-  message->set_allow_timeout_override(policy.allow_timeout_override);
-  message->set_max_queue_size(policy.max_queue_size);
-}
-
-}  // namespace
 
 void FillServerMetadata(const ServerMetadata& server, inference::ServerMetadataResponse* response) {
   response->set_name(std::string(server.name));
@@ -115,7 +127,11 @@ void FillConfig(const ModelView& model, inference::ModelConfig* config) {
   config->set_platform(kPlatform);
   config->set_backend(kBackend);
   config->set_max_batch_size(model.max_batch_size);
-  for (const TensorDescription& input : model.inputs) FillTensorConfig(input, config->add_input());
+  for (const TensorDescription& input : model.inputs) {
+    inference::ModelInput* message = config->add_input();
+    FillTensorConfig(input, message);
+    message->set_format(FormatOf(input.name));
+  }
   for (const TensorDescription& output : model.outputs) {
     inference::ModelOutput* message = config->add_output();
     FillTensorConfig(output, message);
@@ -193,7 +209,7 @@ void FillIndexEntry(const IndexEntry& entry,
                     inference::RepositoryIndexResponse::ModelIndex* message) {
   message->set_name(entry.name);
   message->set_version(entry.version);
-  message->set_state(StateName(entry.state));
+  message->set_state(ModelStateName(entry.state));
   message->set_reason(entry.reason);
 }
 

@@ -8,6 +8,7 @@
 
 namespace fovea {
 
+const char* ModelStateName(ModelState state);  // as the repository's index has it, "READY"
 void FillServerMetadata(const ServerMetadata& server, inference::ServerMetadataResponse* response);
 void FillMetadata(const ModelView& model, inference::ModelMetadataResponse* response);
 void FillConfig(const ModelView& model, inference::ModelConfig* config);

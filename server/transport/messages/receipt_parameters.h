@@ -45,6 +45,7 @@ void ForEachReceiptParameter(const InferenceResponse& response, Put put) {
     put("fovea.experiment_arm", std::string_view(receipt.experiment_arm));
   }
   if (response.untrained) put("fovea.untrained", true);
+  if (response.non_finite_input) put("fovea.non_finite_input", true);
   for (int i = 0; i < kStageCount; ++i) {
     put(StageParameters()[i], int64_t{receipt.stages[static_cast<Stage>(i)]});
   }

@@ -70,6 +70,7 @@ void FillPoint(const SweptPoint& point, v1::SweptPoint* message) {
     Fill(*point.compute_estimate_ms, message->mutable_compute_estimate_ms());
   }
   if (point.attention_ms) Fill(*point.attention_ms, message->mutable_attention_ms());
+  message->set_attention_left_out(point.attention_left_out);
   message->set_images_per_second(point.images_per_second);
   message->set_peak_bytes(point.peak_bytes);
   message->set_weight_bytes(point.weight_bytes);
@@ -130,6 +131,7 @@ void FillSweep(const Sweep& sweep, v1::Sweep* message) {
   message->set_batch_size(sweep.batch_size);
   message->set_threads(sweep.threads);
   message->set_device(sweep.device);
+  if (!sweep.measured.at.empty()) Fill(sweep.measured, message->mutable_measured());
 }
 
 }  // namespace fovea

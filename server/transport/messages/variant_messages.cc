@@ -13,8 +13,8 @@ absl::StatusOr<Variant> ReadVariant(const v1::Variant& message, std::string_view
                                     limits::kMaxModelNameBytes));
   FOVEA_RETURN_IF_ERROR(CheckLength(reason, "the version of a model",
                                     message.model_version().size(), limits::kMaxModelNameBytes));
-  FOVEA_RETURN_IF_ERROR(
-      CheckLength(reason, "an attention", message.attention().size(), limits::kMaxAttentionBytes));
+  FOVEA_RETURN_IF_ERROR(CheckLength(reason, "an attention", message.attention().size(),
+                                    limits::kMaxAttentionTextBytes));
   return Variant{.model_name = message.model_name(),
                  .model_version = message.model_version(),
                  .attention = message.attention()};

@@ -90,9 +90,11 @@ def measured(server, scenes: pathlib.Path, kind: str) -> list[dict[str, float]]:
     from fovea.evaluation.datasets import open_dataset
     from fovea.evaluation.measure import Model
     from fovea.evaluation.measure_of_task import measure_of
+    from fovea.evaluation.provenance import provenance
     from fovea.evaluation.run import run
 
     concurrency = 16
+    began = provenance()
     dataset = open_dataset(scenes, task=TASKS[kind], images=None)
     places = range(len(dataset.pictures))
     outcomes = []
@@ -114,6 +116,7 @@ def measured(server, scenes: pathlib.Path, kind: str) -> list[dict[str, float]]:
                 concurrency,
                 outcomes,
                 unfinished="",
+                measured=began,
             )
         ),
         flush=True,

@@ -37,7 +37,7 @@ std::vector<std::vector<std::string>> ReadCsv(const std::string& text) {
 
 absl::StatusOr<std::vector<BatchCurve>> ReadBatchCurves(const std::string& csv) {
   const auto rows = ReadCsv(csv);
-  const char* const names[] = {"model", "curve", "over", "value", "compute_ms"};
+  const char* const names[] = {"model_name", "curve", "over", "value", "compute_ms_median"};
   size_t columns[std::size(names)];
   for (size_t i = 0; i < std::size(names); ++i) {
     const auto found = rows.empty() ? std::vector<std::string>::const_iterator()
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<BatchCurve>> ReadBatchCurves(const std::string& csv) 
     };
     if (row.size() != rows[0].size()) return bad("has another number of fields than the first");
     const auto field = [&](size_t i) -> const std::string& { return row[columns[i]]; };
-    if (field(2) != "batch") return bad("is of no sweep over batch");
+    if (field(2) != "BATCH") return bad("is of no sweep over batch");
     if (field(4).empty()) continue;
     int images = 0;
     double ms = 0;

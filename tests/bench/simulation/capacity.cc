@@ -37,6 +37,7 @@ Fleet SimulateFleet(const Demand& demand, const SimulatedModel& model, int repli
 
 std::vector<Fleet> FindReplicas(const Demand& demand, const SimulatedModel& model, int most) {
   std::vector<Fleet> fleets;
+  if (model.RunTime(1) > demand.p99) return fleets;
   const int fewest = std::max(1, static_cast<int>(std::ceil(LoadOf(demand, model, 1))));
   for (int replicas = fewest; replicas <= most; ++replicas) {
     fleets.push_back(SimulateFleet(demand, model, replicas));

@@ -32,7 +32,7 @@ struct Fleet {
 Fleet SimulateFleet(const Demand& demand, const SimulatedModel& model, int replicas);
 
 // From the fewest replicas whose full batches could carry the rate at all to the first that meets
-// the p99 with every request answered, at most `most`.
+// the p99 with every request answered, at most `most`. None where an image alone takes longer.
 std::vector<Fleet> FindReplicas(const Demand& demand, const SimulatedModel& model, int most);
 
 }  // namespace fovea::bench

@@ -1,4 +1,4 @@
-// Replicas for a rate and a p99: plan_capacity RATE P99_MS SWEEP.csv [poisson|bursty|diurnal].
+// Replicas for a rate and a p99: fovea-capacity RATE P99_MS SWEEP.csv [poisson|bursty|diurnal].
 // docs/operations/scaling.md says where the file comes from. Exits with 1 where no number of
 // replicas does.
 #include <charconv>
@@ -7,7 +7,9 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
+#include "base/lost_output.h"
 #include "tests/bench/simulation/batch_curve.h"
 #include "tests/bench/simulation/capacity.h"
 
@@ -37,7 +39,10 @@ bool Plan(const Demand& demand, const BatchCurve& curve) {
   }
   const bool met =
       !fleets.empty() && fleets.back().p99 <= demand.p99 && fleets.back().answered == 1;
-  if (!met) std::printf("no number of replicas answers within %g ms\n", demand.p99 * 1e-6);
+  if (!met) {
+    std::printf("no number of replicas answers within %g ms: an image alone takes %.1f ms\n",
+                demand.p99 * 1e-6, curve.model.RunTime(1) * 1e-6);
+  }
   return met;
 }
 
@@ -55,8 +60,10 @@ int Main(int argc, char** argv) {
     known = true;
   }
   if (!understood || !known) {
-    std::fprintf(stderr, "usage: %s RATE P99_MS SWEEP.csv [poisson|bursty|diurnal]\n", argv[0]);
-    return 2;
+    const bool asked = argc == 2 && std::string_view(argv[1]) == "--help";
+    std::fprintf(asked ? stdout : stderr,
+                 "Usage: fovea-capacity RATE P99_MS SWEEP.csv [poisson|bursty|diurnal]\n");
+    return asked ? 0 : 2;
   }
   std::ifstream file(argv[3], std::ios::binary);
   std::ostringstream text;
@@ -75,4 +82,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace fovea::bench
 
-int main(int argc, char** argv) { return fovea::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  fovea::FailWhereOutputIsLost("fovea-capacity");
+  return fovea::bench::Main(argc, argv);
+}

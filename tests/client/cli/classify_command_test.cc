@@ -261,7 +261,7 @@ TEST_F(Classify, StopsWithoutTheModelAndSaysWhyItIsNotLoaded) {
 TEST_F(Classify, SaysThatTheRepositoryHasNoSuchModel) {
   EXPECT_THAT(Run({"--model", "shaeps", Image("a.jpg")}).err,
               HasSubstr("a.jpg: model 'shaeps' is not loaded: the repository has no model of that "
-                        "name (see fovea models)\n"));
+                        "name (see fovea models); did you mean 'shapes'?\n"));
 }
 
 TEST_F(RunningClassify, StopsWhenTheServerGoesAway) {

@@ -66,14 +66,42 @@ TEST(CommandLine, WithoutArgumentsShowsTheHelpAndExitsWith2) {
 }
 
 TEST(CommandLine, EveryCommandHasHelpWithAnExample) {
-  for (const std::string command : {"models", "health", "classify", "compare", "sweep",
-                                    "experiment", "stats", "load", "unload", "import", "kernels"}) {
+  for (const std::string command :
+       {"models", "health", "classify", "compare", "sweep", "experiment", "stats", "load", "unload",
+        "import", "capacity", "kernels"}) {
     const Outcome outcome = Fovea({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_EQ(Fovea({command, "-h"}).out, outcome.out);
     EXPECT_THAT(outcome.out, HasSubstr("Usage: fovea " + command));
     EXPECT_THAT(outcome.out, HasSubstr("Examples:\n  fovea " + command));
     EXPECT_THAT(Fovea({"--help"}).out, HasSubstr("\n  " + command + " "));
+  }
+}
+
+TEST(CommandLine, HelpOfACommandIsItsHelp) {
+  EXPECT_EQ(Fovea({"help"}).out, Fovea({"--help"}).out);
+  EXPECT_EQ(Fovea({"help"}).exit_code, 0);
+  EXPECT_EQ(Fovea({"help", "classify"}).out, Fovea({"classify", "--help"}).out);
+  EXPECT_EQ(Fovea({"help", "import"}).out, Fovea({"import", "--help"}).out);
+  EXPECT_EQ(Fovea({"help", "experiment", "start"}).out,
+            Fovea({"experiment", "start", "--help"}).out);
+  EXPECT_EQ(Fovea({"help", "paint"}).exit_code, 2);
+  EXPECT_EQ(Fovea({"paint", "--help"}).exit_code, 2);
+}
+
+TEST(CommandLine, SaysWhatWasProbablyMeant) {
+  const std::pair<std::vector<std::string>, std::string> rows[] = {
+      {{"classfy", "a.jpg"}, "there is no command 'classfy'; did you mean 'classify'? (see "},
+      {{"help", "classfy"}, "there is no command 'classfy'; did you mean 'classify'? (see "},
+      {{"experiment", "strat"}, "there is no command 'strat'; did you mean 'start'? (see "},
+      {{"classify", "--top_k", "3", "a.jpg"}, "--top_k; did you mean '--top-k'? (see "},
+      {{"models", "--sever", "a:1"}, "; did you mean '--server'? (see "},
+      {{"paint"}, "there is no command 'paint' (see "},
+  };
+  for (const auto& [arguments, sentence] : rows) {
+    const Outcome outcome = Fovea(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(sentence));
   }
 }
 
@@ -109,6 +137,26 @@ TEST(CommandLine, TakesTheServerBeforeOrAfterTheCommandOrFromTheEnvironment) {
   EXPECT_EQ(Fovea({"models"}).exit_code, 0);
   EXPECT_EQ(Fovea({"models", "--server", "127.0.0.1:1"}).exit_code, 3);  // an option wins
   ::unsetenv("FOVEA_SERVER");
+}
+
+TEST(CommandLine, WhatIsGivenAndEmptyIsAMistakeAndNotNone) {
+  FakeServer server{{.name = "shapes"}};
+  for (const std::string name : {"SERVER", "TLS_CA", "TLS_CERT", "TLS_KEY", "API_KEY"}) {
+    const std::string variable = "FOVEA_" + name;
+    ::setenv(variable.c_str(), "", 1);
+    const Outcome outcome = Fovea({"--server", server.address(), "models"});
+    ::unsetenv(variable.c_str());
+    EXPECT_EQ(outcome.exit_code, 2) << variable;
+    EXPECT_THAT(outcome.err, HasSubstr(variable + " is set and empty"));
+  }
+  for (const std::string flag : {"--server", "--tls-ca", "--tls-cert", "--tls-key", "--api-key"}) {
+    const Outcome outcome = Fovea({flag, "", "models"});
+    EXPECT_EQ(outcome.exit_code, 2) << flag;
+    EXPECT_THAT(outcome.err, HasSubstr(flag)) << outcome.err;
+  }
+  const Outcome outcome = Fovea({"--server", server.address(), "--tls-ca", "/dev/null", "models"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("/dev/null is empty"));
 }
 
 }  // namespace

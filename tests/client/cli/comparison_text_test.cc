@@ -3,16 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_split.h"
 #include "client/cpp/cli/comparison_json.h"
 #include "client/cpp/cli/comparison_report.h"
+#include "client/cpp/cli/console.h"
 
 namespace fovea::client {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -23,7 +30,7 @@ using ::testing::Not;
 Comparison Example() {
   Comparison comparison{.rounds = 200, .threads = 2, .device = "CPU"};
   comparison.control = {
-      .ms = {10, 10, 10}, .ratio = Estimate{1, 0.99, 1.01, 50}, .verdict = Verdict::kNoDifference};
+      .ms = {10, 10, 10}, .ratio = Estimate{1, 0.99, 1.01, 50}, .verdict = Verdict::kEquivalent};
   ComparedVariant dense{.model = {"shapes", "1"}, .attention = "dense"};
   dense.compute.ms = {9.5, 10, 10.25};
   dense.attention_ms = Quartiles{3, 3, 3};
@@ -77,7 +84,8 @@ TEST(ComparisonText, MultiplyAddsThatWereNotCountedAreNoZero) {
   comparison.variants[1].multiply_adds = 0;
   EXPECT_THAT(Printed(comparison), ContainsRegex("\ndense .* 22\\.00 +1\\.25\n"
                                                  "knn:k=9 .* 22\\.00 +-\n"));
-  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}), ContainsRegex(">3\\.00 ms</td><td>-</td>"));
+  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}, "fovea compare"),
+              ContainsRegex(">3\\.00 ms</td><td>-</td>"));
 }
 
 TEST(ComparisonText, WhereThereIsNoAttentionItsTimeIsNoZero) {
@@ -86,13 +94,28 @@ TEST(ComparisonText, WhereThereIsNoAttentionItsTimeIsNoZero) {
   EXPECT_THAT(Printed(comparison),
               ContainsRegex("\nCOST .* ATTENTION ms .*\ndense +[0-9. ]+ 3\\.00 .*"
                             "\nknn:k=9 +0\\.00 +0\\.00 +- +0\\.00 "));
-  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}), HasSubstr("<td>-</td><td>1.25</td>"));
-  EXPECT_THAT(ComparisonCsv(comparison, /*dataset=*/nullptr), ContainsRegex("slower,0,0,0,,100,"));
-  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, /*dataset=*/nullptr),
+  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}, "fovea compare"),
+              HasSubstr("<td>-</td><td>1.25</td>"));
+  EXPECT_THAT(ComparisonCsv(comparison, "fovea compare"),
+              ContainsRegex("attention_ms_q1,attention_ms_median,attention_ms_q3"));
+  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, "fovea compare"),
               ContainsRegex("\"attention_ms\""));
   comparison.variants[0].attention_ms.reset();
-  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, /*dataset=*/nullptr),
+  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, "fovea compare"),
               Not(HasSubstr("attention_ms")));
+}
+
+TEST(ComparisonText, AttentionThatContradictsComputeIsLeftOutWithAWord) {
+  Comparison comparison = Example();
+  comparison.variants[1].attention_ms.reset();
+  comparison.variants[1].attention_left_out = true;
+  const std::string note =
+      "The attention time of knn:k=9 is left out: it would exceed compute, of which it is a part.";
+  EXPECT_THAT(ComparisonNotes(comparison), Contains(note));
+  EXPECT_THAT(Printed(comparison), HasSubstr("\n" + note + "\n"));
+  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}, "fovea compare"), HasSubstr(note));
+  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, "fovea compare"),
+              HasSubstr("\"attention_left_out\": true"));
 }
 
 TEST(ComparisonText, SaysWhatIsToBeKnownOfVariants) {
@@ -105,7 +128,7 @@ TEST(ComparisonText, SaysWhatIsToBeKnownOfVariants) {
   comparison.variants[1].compute.verdict = comparison.control.verdict = Verdict::kControlOff;
   EXPECT_THAT(ComparisonNotes(comparison),
               ElementsAre("The weights of dense are random numbers: its answers mean nothing.",
-                          "No verdict on knn:k=9: the control is off, so something else than "
+                          "knn:k=9 is undecided: the control is off, so something else than "
                           "the variants moved the times."));
   EXPECT_THAT(Printed(comparison), HasSubstr("control: off\n"));
 }
@@ -129,23 +152,100 @@ TEST(ComparisonText, HasTheColumnsOfItsTask) {
   EXPECT_THAT(Printed(comparison), HasSubstr("99.5 %     0.750"));
 }
 
-TEST(ComparisonText, ARowOfCsvHasAsManyFieldsAsItsHead) {
+// Lines of CSV, each with its fields; none of them has a comma or quotes.
+std::vector<std::vector<std::string>> Rows(const std::string& csv) {
+  std::vector<std::vector<std::string>> rows;
+  for (const absl::string_view line : absl::StrSplit(csv, "\r\n", absl::SkipEmpty())) {
+    rows.push_back(absl::StrSplit(line, ','));
+  }
+  return rows;
+}
+
+TEST(ComparisonCsv, NamesEachColumnAsTheFramesDo) {
   Comparison comparison = Example();
-  comparison.variants[1].model.name = "a, \"b\"";
+  comparison.measured = {.at = "2026-03-01T14:05:09Z",
+                         .by = "fovea-server 1.2.0",
+                         .processor = "A processor",
+                         .cores = 2,
+                         .other_cores = 0.5};
   std::get<ClassAgreement>(comparison.variants[1].agreement).kl_divergence =
       std::numeric_limits<double>::infinity();
-  const std::string csv = ComparisonCsv(comparison);
-  std::vector<size_t> commas;
-  bool quoted = false;
-  commas.push_back(0);
-  for (const char c : csv) {
-    quoted ^= c == '"';
-    if (c == ',' && !quoted) ++commas.back();
-    if (c == '\n') commas.push_back(0);
+  const auto rows = Rows(ComparisonCsv(comparison, "fovea compare a.jpg"));
+  ASSERT_EQ(rows.size(), 3u);
+  std::map<std::string, std::pair<std::string, std::string>> fields;
+  for (size_t i = 0; i < rows[0].size(); ++i) fields[rows[0][i]] = {rows[1].at(i), rows[2].at(i)};
+  for (const auto& [column, dense, knn] : std::initializer_list<std::array<const char*, 3>>{
+           {"model_name", "shapes", "shapes"},
+           {"attention", "dense", "knn:k=9"},
+           {"compute_ms_q1", "9.5", "15.0"},
+           {"compute_ms_median", "10.0", "15.0"},
+           {"compute_ratio_lower", "", "1.48"},
+           {"compute_verdict", "VERDICT_UNSPECIFIED", "SLOWER"},
+           {"classes_kl_divergence", "", "Infinity"},
+           {"control_ratio_upper", "1.01", "1.01"},
+           {"rounds", "200", "200"},
+           {"measured_at", "2026-03-01T14:05:09Z", "2026-03-01T14:05:09Z"},
+           {"measured_by", "fovea-server 1.2.0", "fovea-server 1.2.0"},
+           {"measured_processor", "A processor", "A processor"},
+           {"measured_other_cores", "0.5", "0.5"},
+           {"command", "fovea compare a.jpg", "fovea compare a.jpg"}}) {
+    ASSERT_TRUE(fields.contains(column)) << column;
+    EXPECT_EQ(fields[column].first, dense) << column;
+    EXPECT_EQ(fields[column].second, knn) << column;
   }
-  EXPECT_THAT(commas, ElementsAre(commas[0], commas[0], commas[0], 0));
-  EXPECT_THAT(csv, HasSubstr("\r\n\"a, \"\"b\"\"\",1,"));
-  EXPECT_THAT(csv, Not(HasSubstr("inf")));
+}
+
+TEST(ComparisonCsv, QuotesWhatWouldBeFieldsOfItsOwn) {
+  Comparison comparison = Example();
+  comparison.variants[1].model.name = "a, \"b\"";
+  EXPECT_THAT(ComparisonCsv(comparison, "fovea"), HasSubstr("\r\n\"a, \"\"b\"\"\",1,"));
+}
+
+// CSV injection (CWE-1236).
+TEST(ComparisonCsv, SpreadsheetsRunNoTextAsAFormula) {
+  Comparison comparison = Example();
+  for (const auto& [name, field] :
+       {std::pair("=1+1", "'=1+1"), std::pair("+1", "'+1"), std::pair("-1", "'-1"),
+        std::pair("@SUM(A1)", "'@SUM(A1)"), std::pair("\t=1", "'\t=1"),
+        std::pair("\r=1", "\"'\r=1\""), std::pair("=\"a\"", "\"'=\"\"a\"\"\""),
+        std::pair("1=1", "1=1")}) {
+    comparison.variants[1].model.name = name;
+    EXPECT_THAT(ComparisonCsv(comparison, "fovea"), HasSubstr("\r\n" + std::string(field) + ",1,"));
+  }
+  comparison.variants[1].compute.ratio->lower = -0.5;  // a number
+  EXPECT_THAT(ComparisonCsv(comparison, "fovea"), HasSubstr(",-0.5,"));
+}
+
+TEST(Provenance, StandsInEveryForm) {
+  Comparison comparison = Example();
+  comparison.measured = {.at = "2026-03-01T14:05:09Z",
+                         .by = "fovea-server 1.2.0",
+                         .processor = "A processor",
+                         .cores = 2,
+                         .other_cores = 1.94};
+  const std::string where =
+      "Measured 2026-03-01T14:05:09Z by fovea-server 1.2.0 on 2 cores of A processor.";
+  const std::string busy = "The machine was busy: other programs used 1.9 of 2 cores";
+  EXPECT_THAT(Printed(comparison), HasSubstr(where));
+  EXPECT_THAT(Printed(comparison), Not(HasSubstr(busy)));
+  comparison.measured.busy = true;
+  EXPECT_THAT(Printed(comparison), HasSubstr(busy));
+  const std::string page = ComparisonReport(comparison, {"a.jpg"}, "fovea compare <a>");
+  for (const std::string& text : {where, busy, std::string("<pre>fovea compare &lt;a&gt;</pre>")}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison, {"a.jpg"}, "fovea compare"));
+  EXPECT_EQ(json["measured"], nlohmann::json::parse(R"({"at": "2026-03-01T14:05:09Z",
+      "by": "fovea-server 1.2.0", "processor": "A processor", "cores": 2, "other_cores": 1.94,
+      "busy": true})"));
+  EXPECT_EQ(json["command"], "fovea compare");
+}
+
+TEST(CommandText, IsForAShellAndKeepsKeysToItself) {
+  EXPECT_EQ(CommandText({"compare", "a b.jpg", "it's", "--model", "shapes", "knn:k=9", ""}),
+            "fovea compare 'a b.jpg' 'it'\\''s' --model shapes knn:k=9 ''");
+  EXPECT_EQ(CommandText({"--api-key", "secret", "models"}), "fovea --api-key ... models");
+  EXPECT_EQ(CommandText({"--api-key=secret", "models"}), "fovea --api-key=... models");
 }
 
 TEST(ComparisonJson, NamesInfinityAndLeavesOutWhatIsAbsent) {
@@ -158,7 +258,7 @@ TEST(ComparisonJson, NamesInfinityAndLeavesOutWhatIsAbsent) {
   comparison.variants[2].agreement = ObjectAgreement{.objects = 3};
   comparison.variants.push_back(comparison.variants[1]);
   comparison.variants[3].agreement = ObjectAgreement{.mean_mask_iou = 0.5};
-  const auto json = nlohmann::json::parse(ComparisonJson(comparison, {"a.jpg"}));
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison, {"a.jpg"}, "fovea compare"));
   const auto& variants = json["variants"];
   EXPECT_EQ(variants[1]["classes"]["kl_divergence"], "Infinity");
   EXPECT_EQ(variants[1]["compute"]["ratio"]["upper"], "Infinity");
@@ -175,7 +275,7 @@ TEST(ComparisonJson, NamesInfinityAndLeavesOutWhatIsAbsent) {
 TEST(ComparisonReport, ShowsWhatTheTextShows) {
   Comparison comparison = Example();
   comparison.variants[0].answers[0].label = "<script>&\"'\x01";
-  const std::string page = ComparisonReport(comparison, {"a.jpg"});
+  const std::string page = ComparisonReport(comparison, {"a.jpg"}, "fovea compare");
   EXPECT_THAT(page, HasSubstr("1.500, slower"));
   EXPECT_THAT(page, HasSubstr("5.00 (4.90 to 5.10)"));
   EXPECT_THAT(page, HasSubstr("6.00 + 22.00 MiB"));

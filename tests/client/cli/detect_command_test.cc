@@ -115,6 +115,18 @@ TEST_F(Detect, WritesPictures) {
   EXPECT_THAT(two.err, HasSubstr("is another image's"));
 }
 
+TEST_F(Detect, PicturesAreWrittenAsPngOrIntoAFolder) {
+  const std::string path = Image("a.jpg", Photograph());
+  for (const char* output : {"found.jpg", "found.JPEG", "found.webp", "found.PNG"}) {
+    const Outcome outcome = Run({path, "-o", folder_ / output});
+    EXPECT_EQ(outcome.exit_code, 2) << output;
+    EXPECT_THAT(outcome.err, HasSubstr("name a .png file or a folder"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / output));
+  }
+  std::filesystem::create_directory(folder_ / "drawn.jpg");
+  EXPECT_EQ(Run({path, "-o", folder_ / "drawn.jpg"}).exit_code, 0);
+}
+
 TEST_F(Detect, PicturesAreNotReplacedByWhatIsDrawn) {
   const std::string path = Image("pics/a.png", Photograph());
   for (const std::string& output : {(folder_ / "pics").string(), path}) {

@@ -12,6 +12,7 @@
 namespace fovea::client {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Verdict = SequentialTest::Verdict;
@@ -25,7 +26,11 @@ Experiment Example() {
                         {.variant = {.model = {"shapes_knn", ""}}, .shadow = true}},
                .error_probability = 0.05},
       .state = ExperimentState::kRunning,
-      .running = absl::Seconds(75.9)};
+      .running = absl::Seconds(75.9),
+      .measured = {.at = "2026-11-28T10:00:00Z",
+                   .by = "fovea-server 0.1.0",
+                   .processor = "AMD EPYC",
+                   .cores = 2}};
   experiment.arms = {
       {.name = "shapes:dense",
        .model = {"shapes", "1"},
@@ -97,6 +102,14 @@ TEST(ExperimentText, SaysEachVerdictWithItsInterval) {
   EXPECT_EQ(ErrorsText(test), "fails more: 125.0 % [112.5, 150.0]");
   test.verdict = Verdict::kUnknown;
   EXPECT_EQ(LatencyText(test), "1.250 [1.125, 1.500]");
+}
+
+TEST(ExperimentText, SaysWhenAndOnWhatItRan) {
+  EXPECT_THAT(Printed(Example()),
+              EndsWith("2026-11-28T10:00:00Z by fovea-server 0.1.0 on 2 cores of AMD EPYC.\n"));
+  const auto measured = nlohmann::json::parse(ExperimentJsonLine(Example()))["measured"];
+  EXPECT_EQ(measured["processor"], "AMD EPYC");
+  EXPECT_FALSE(measured.contains("busy")) << "nobody watched";
 }
 
 TEST(ExperimentText, SaysWhyItEnded) {

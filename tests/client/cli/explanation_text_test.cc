@@ -25,7 +25,15 @@ TEST(ExplanationTextTest, PicturesAreNamedByWhatTheyShow) {
   EXPECT_EQ(PictureName(explanation.maps[1]), "gradient_rollout.png");
 }
 
+TEST(ExplanationTextTest, PicturesOfOtherImagesModelsAttentionsAndPlacesHaveOtherNames) {
+  const Explanation explanation = ExampleExplanation();
+  EXPECT_EQ(PicturePrefix(explanation, "in/heart.jpg", ""), "heart_vit_knn_k_9_");
+  EXPECT_EQ(PicturePrefix(explanation, "-", "120,80"), "stdin_vit_knn_k_9_at_120_80_");
+}
+
 TEST(ExplanationTextTest, NoNameOfTheServersLeadsOutOfTheFolder) {
+  EXPECT_EQ(PicturePrefix({.model = {.name = "../a"}, .attention = std::string(300, '/')}, "x", ""),
+            "x_.._a_" + std::string(60, '_') + "_");
   EXPECT_EQ(PictureName({.layer = "../../etc/x y", .layer_number = 0}),
             "maps_00_.._.._etc_x_y.png");
 }

@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -33,14 +38,17 @@ class Files : public ::testing::Test {
 
   std::vector<std::string> Expanded(const std::string& pattern) {
     std::vector<std::string> names;
-    for (const NamedFile& file : ExpandFiles({folder_ / pattern})) {
+    FilesLeftOut left_out;
+    for (const NamedFile& file : ExpandFiles({folder_ / pattern}, &left_out)) {
       EXPECT_TRUE(file.status.ok()) << file.path;
       names.push_back(std::filesystem::path(file.path).filename());
     }
+    left_out_ = left_out.Line();
     return names;
   }
 
   std::filesystem::path folder_;
+  std::string left_out_;  // of the last Expanded
 };
 
 TEST_F(Files, APatternBecomesItsFilesInAlphabeticalOrder) {
@@ -57,7 +65,8 @@ TEST_F(Files, AnExistingNameIsNoPattern) {
 
 TEST_F(Files, APatternWithoutFilesFailsAlone) {
   Write("a.jpg");
-  const auto files = ExpandFiles({folder_ / "*.gif", folder_ / "*.jpg"});
+  FilesLeftOut left_out;
+  const auto files = ExpandFiles({folder_ / "*.gif", folder_ / "*.jpg"}, &left_out);
   ASSERT_EQ(files.size(), 2u);
   EXPECT_TRUE(absl::IsNotFound(files[0].status));
   EXPECT_THAT(files[0].path, EndsWith("*.gif"));
@@ -85,16 +94,34 @@ TEST_F(Files, OfAFolderAreTheImagesInItAndBelow) {
   std::filesystem::create_directories(folder_ / "top/b");
   std::filesystem::create_directories(folder_ / "top/.hidden");
   for (const char* name : {"top/c.PNG", "top/a.jpeg", "top/b/z.webp", "top/notes.txt",
-                           "top/.hidden/x.jpg", "top/._a.jpg"}) {
+                           "top/b/more.txt", "top/e.heic", "top/.hidden/x.jpg", "top/._a.jpg"}) {
     Write(name);
   }
   std::filesystem::create_directory_symlink("..", folder_ / "top/b/up");
   EXPECT_THAT(Expanded("top"), ElementsAre("a.jpeg", "z.webp", "c.PNG"));
+  EXPECT_EQ(left_out_, "3 files left out: .txt 2, .heic 1");
   EXPECT_THAT(Expanded("t?p"), ElementsAre("a.jpeg", "z.webp", "c.PNG"));
   std::filesystem::create_directory(folder_ / "empty");
-  const auto none = ExpandFiles({folder_ / "empty"});
+  FilesLeftOut left_out;
+  const auto none = ExpandFiles({folder_ / "empty"}, &left_out);
   ASSERT_EQ(none.size(), 1u);
-  EXPECT_EQ(none[0].status.message(), "no JPEG, PNG or WebP file is in this folder");
+  EXPECT_EQ(none[0].status.message(), "no picture is in this folder");
+}
+
+TEST_F(Files, Row114OfAFolderAreKnownByTheirContentsWhateverTheyAreCalled) {
+  std::filesystem::create_directories(folder_ / "top");
+  for (const char* name :
+       {"a.jfif", "b.JPE", "c.bmp", "d.gif", "e.tif", "f.tiff", "g.avif", "n.svg"}) {
+    Write(std::string("top/") + name);
+  }
+  Write("top/h", "\xff\xd8\xff\xe0");
+  Write("top/i.dat", "\x89PNG\r\n\x1a\n");
+  Write("top/j.tmp", "RIFF1234WEBPVP8 ");
+  Write("top/o", "no picture");
+  ASSERT_EQ(::mkfifo((folder_ / "top/pipe").c_str(), 0600), 0);
+  EXPECT_THAT(Expanded("top"), ElementsAre("a.jfif", "b.JPE", "c.bmp", "d.gif", "e.tif", "f.tiff",
+                                           "g.avif", "h", "i.dat", "j.tmp"));
+  EXPECT_EQ(left_out_, "3 files left out: without an extension 2, .svg 1");
 }
 
 TEST_F(Files, OfAListFollowThoseOfTheArguments) {
@@ -124,6 +151,33 @@ TEST_F(Files, MayBePipes) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   std::jthread writer([&] { std::ofstream(path) << "through the pipe"; });
   EXPECT_EQ(ReadFile(path).value(), "through the pipe");
+}
+
+// As on a full disk.
+TEST(WriteFileTest, LeavesNoHalfFileBehind) {
+  const std::string path = ::testing::TempDir() + "/half";
+  const auto write = [&path] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {.rlim_cur = 100, .rlim_max = 100};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const absl::Status status = WriteFile(path, std::string(1000, 'x'));
+    std::exit(!status.ok() && !std::filesystem::exists(path) ? 0 : 1);
+  };
+  EXPECT_EXIT(write(), ::testing::ExitedWithCode(0), "");
+}
+
+// Even root, who may write read-only files, may not write the file of a running program.
+TEST_F(Files, AFileThatMayNotBeWrittenStays) {
+  const std::string path = folder_ / "sleep";
+  std::filesystem::copy_file("/bin/sleep", path);
+  std::string seconds = "60";
+  char* const arguments[] = {const_cast<char*>(path.c_str()), seconds.data(), nullptr};
+  pid_t process = 0;
+  ASSERT_EQ(posix_spawn(&process, path.c_str(), nullptr, nullptr, arguments, environ), 0);
+  EXPECT_THAT(WriteFile(path, "x").message(), HasSubstr("cannot be written: Text file busy"));
+  EXPECT_TRUE(std::filesystem::exists(path));
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
 }
 
 }  // namespace

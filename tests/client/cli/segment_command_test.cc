@@ -82,7 +82,7 @@ TEST_F(Segment, DrawsTheClassesOnThePicture) {
   EXPECT_GT(drawn.height, 600) << "the legend";
   // Far from the first column and from the border beside it all is of class 1.
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(drawn.pixels[3 * (300 * 600 + 300) + c], 0.55 * ClassColour(1)[c] + 0.45 * 128, 1);
+    EXPECT_NEAR(drawn.pixels[3 * (300 * 600 + 300) + c], 0.75 * ClassColour(1)[c] + 0.25 * 128, 1);
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -206,7 +207,7 @@ def test_load_and_unload(start_server, one_model, fovea):
     refused = fovea("classify", "--model", "shapes", EXAMPLES[0], address=server.grpc)
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"fovea: {EXAMPLES[0]}: model shapes is not loaded: unloaded\n"
+        f"fovea: {EXAMPLES[0]}: Request for unknown model: 'shapes' is not loaded: unloaded\n"
     )
 
 
@@ -223,7 +224,7 @@ def test_a_model_that_did_not_load_says_why(start_server, tmp_path, fovea):
     refused = fovea("classify", "--model", "shapes", EXAMPLES[0], address=server.grpc)
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"fovea: {EXAMPLES[0]}: model shapes is not loaded: {reason}\n"
+        f"fovea: {EXAMPLES[0]}: Request for unknown model: 'shapes' is not loaded: {reason}\n"
     )
 
 
@@ -234,3 +235,38 @@ def test_exit_codes(fovea, tmp_path):
     unreachable = fovea("models", address="127.0.0.1:1")
     assert unreachable.returncode == 3
     assert len(unreachable.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fovea", "classify", "--model", "shapes", EXAMPLES[0]],
+        ["fovea", "classify", "--model", "shapes", "--json", EXAMPLES[0]],
+        ["fovea", "models"],
+        ["fovea", "--help"],
+        ["fovea-capacity", "--help"],
+        ["fovea-check", "--json", DEMO / "shapes"],
+        ["fovea-kernels", "--help"],
+        ["fovea-quantize", "--help"],
+        ["fovea-server", "--help"],
+        ["fovea-server", "--check-config", "--model-repository", DEMO],
+        ["fovea-train", "--help"],
+        ["fovea-zoo", "--help"],
+    ],
+    ids=lambda command: " ".join(str(part) for part in command[:2]),
+)
+def test_output_that_is_lost_is_an_error(server, command):
+    """As of coreutils: a full disk is no success."""
+    program, *arguments = command
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ended = subprocess.run(
+            [BUILD / "bin" / program, *arguments],
+            env=os.environ | {"FOVEA_SERVER": server.grpc},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
+            timeout=120,
+        )
+    assert ended.returncode == 1
+    assert f"{program}: cannot write standard output" in ended.stderr

@@ -63,6 +63,7 @@ TEST(Text, ForATerminalHasNoControlCharactersAndIsUtf8) {
   EXPECT_EQ(Printable("Käfer 甲虫"), "Käfer 甲虫");
   EXPECT_EQ(Printable("a\tb\x7f"), "a?b?");
   EXPECT_EQ(Printable("\xC2\x9B"), "?");               // U+009B, an escape of one character
+  EXPECT_EQ(Printable("a\u202Eb\u2028c"), "a?b?c");    // turns what follows; ends a line
   EXPECT_EQ(Printable("\xE4 \xFF\xC0\x80"), "? ???");  // Latin-1, no lead byte, overlong
   EXPECT_EQ(Printable("\xF0\x9F\x98"), "???");         // cut off
 }

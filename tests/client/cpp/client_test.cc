@@ -133,9 +133,13 @@ TEST(Client, StoppedEndsTheCallsThatRunAndMakesNoMore) {
 
 TEST(Client, RefusesWhatIsNoAddress) {
   for (const char* wrong : {"", "localhost", "localhost:", ":8001", "localhost:port", "localhost:0",
-                            "localhost:65536", "::1:8001"}) {
+                            "localhost:65536", "::1:8001", "http://localhost:8001",
+                            "https://localhost:8001/", "localhost:8001/", "/run/fovea.sock"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(Client::Connect(wrong).status())) << wrong;
   }
+  EXPECT_EQ(Client::Connect("http://localhost:8001").status().message(),
+            "'http://localhost:8001' is no server address: write HOST:PORT without 'http://', for "
+            "example 127.0.0.1:8001");
 }
 
 TEST(Client, ListsLoadedAndUnloadedModels) {

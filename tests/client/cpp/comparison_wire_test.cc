@@ -24,11 +24,11 @@ TEST(ComparisonWire, AVerdictThatOnlyANewerServerKnowsIsNotTheBaselines) {
   const Verdict verdict = comparison->variants[1].compute.verdict;
   EXPECT_EQ(verdict, Verdict::kUnknown);
   EXPECT_FALSE(IsVerdict(verdict));
-  EXPECT_EQ(VerdictText(verdict), "none");
+  EXPECT_EQ(VerdictText(verdict), "undecided");
   EXPECT_EQ(
       ComparisonNotes(*comparison),
-      std::vector<std::string>{"No verdict on knn:k=9: the server is newer than this program."});
-  const auto json = nlohmann::json::parse(ComparisonJson(*comparison, {}));
+      std::vector<std::string>{"knn:k=9 is undecided: the server is newer than this program."});
+  const auto json = nlohmann::json::parse(ComparisonJson(*comparison, {}, "fovea compare"));
   EXPECT_EQ(json["variants"][0]["compute"]["verdict"], "VERDICT_UNSPECIFIED");
   EXPECT_FALSE(json["variants"][1]["compute"].contains("verdict"));
 }

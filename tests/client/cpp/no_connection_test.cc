@@ -67,14 +67,14 @@ TEST(NoConnection, ToAServerBehindTlsSaysThatItIsNotPlainGrpc) {
   const std::string alert("\x15\x03\x01\x00\x02\x02\x46", 7);  // protocol_version
   const Stranger server(alert);
   EXPECT_EQ(WhyNot(server.address()),
-            "what listens at " + server.address() +
-                " does not answer in gRPC: is it another port of the server's, or behind TLS, "
-                "which this client does not speak?");
+            server.address() +
+                " does not speak gRPC: is it another of the server's ports (gRPC's default is "
+                "8001), or does it need TLS?");
 }
 
 TEST(NoConnection, ToAnHttpServerSaysThatItIsNotGrpc) {
   const Stranger server("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_THAT(WhyNot(server.address()), HasSubstr(" does not answer in gRPC: "));
+  EXPECT_THAT(WhyNot(server.address()), HasSubstr(" does not speak gRPC: "));
 }
 
 // No name that a server of names is asked for: it has a space.

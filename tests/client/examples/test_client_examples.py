@@ -164,6 +164,21 @@ def test_a_model_that_is_not_there_is_said_so(
     assert "no_model" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("task", ASKED)
+def test_without_arguments_a_program_says_which_it_takes(task: str) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / task / "with_fovea.py"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "client/python")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "with_fovea.py HOST:PORT MODEL IMAGE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_notebook_runs_and_trains_models_without_a_server() -> None:
     out = run(sys.executable, EXAMPLES / "notebook.py", DEMO / "shapes", PICTURE)
     shown = re.findall(r"^(dense|knn:k=[\d.]+): (\w+) (\d\.\d{3})$", out, re.MULTILINE)

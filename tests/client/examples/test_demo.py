@@ -71,7 +71,7 @@ def check_classification(
     )
     stages = r"  receive [\d.]+, decode [\d.]+, .* ms; batch of 1 on \d+ threads?, peak [\d.]+ MiB"
     assert re.search(f"^{stages}$", out, re.MULTILINE)
-    verdict = "(slower|faster|no difference|none)"
+    verdict = "(slower|faster|equivalent|undecided)"
     compared = re.findall(rf"^([^ ,]+(?:, \S+)?) .* {verdict}$", out, re.MULTILINE)
     assert {name for name, _ in compared} == {"knn:k=0.5", *pairs}
     assert "knn:k=0.5: same weights as dense, not fine-tuned." in out
@@ -148,7 +148,7 @@ def test_a_detector_and_a_segmenter_draw_what_they_find(
         assert picture.height / picture.width > 1.05 * scene.height / scene.width
     # Key-only weights have no queries for k-NN attention.
     compared = re.findall(
-        r"^(\S+) .* (?:slower|faster|no difference|none)$", out, re.MULTILINE
+        r"^(\S+) .* (?:slower|faster|equivalent|undecided)$", out, re.MULTILINE
     )
     assert compared == ([] if "key_only" in model else ["knn:k=0.5"])
 

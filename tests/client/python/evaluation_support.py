@@ -22,9 +22,12 @@ ENVIRONMENT = {
 COMMAND = [sys.executable, "-m", "fovea.evaluation.command"]
 
 
-def evaluate(address: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def evaluate(
+    address: str, *arguments: object, rounds: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """`rounds`: in which costs are measured, of which most tests ask nothing."""
     return subprocess.run(
-        [*COMMAND, "--server", address, *map(str, arguments)],
+        [*COMMAND, "--server", address, "--rounds", str(rounds), *map(str, arguments)],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -11,6 +12,14 @@ import grpc
 from fovea.v1 import comparison_pb2 as pb
 
 _PHASES = pb.ComparisonProgress.Phase
+MEASURED = pb.Provenance(
+    at="2026-03-01T14:05:09Z",
+    by="fovea-server 1.2.0",
+    processor="A processor",
+    cores=2,
+    other_cores=1.5,
+    busy=True,
+)
 
 
 class FakeComparison:
@@ -126,7 +135,7 @@ def of_classifier() -> Any:
             ),
         ],
         control=pb.ComparedTime(
-            ms=quartiles(2), ratio=estimate(1), verdict=pb.NO_DIFFERENCE
+            ms=quartiles(2), ratio=estimate(1), verdict=pb.EQUIVALENT
         ),
         rounds=20,
         batch_size=1,
@@ -136,6 +145,7 @@ def of_classifier() -> Any:
             pb.ComparedImage(height=64, width=80),
             pb.ComparedImage(height=30, width=40),
         ],
+        measured=MEASURED,
     )
 
 
@@ -181,4 +191,16 @@ def of_k() -> Any:
         batch_size=4,
         threads=2,
         device="CPU",
+        measured=MEASURED,
     )
+
+
+def printed_as_json_and_csv(command: list[Any]) -> tuple[str, str]:
+    """What `fovea` prints of a measurement with --json, and with --csv."""
+    as_json, as_csv = (
+        subprocess.run(
+            [*command, form], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        for form in ("--json", "--csv")
+    )
+    return as_json, as_csv

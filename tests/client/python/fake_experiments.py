@@ -145,4 +145,10 @@ def of_classifier() -> Any:
                 error_excess=tested("EQUIVALENT", 0, -0.03125, 0.03125),
             ),
         ],
+        measured={
+            "at": "2026-03-01T14:05:09Z",
+            "by": "fovea-server 1.2.0",
+            "processor": "A processor",
+            "cores": 2,
+        },
     )

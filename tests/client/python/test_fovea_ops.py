@@ -11,6 +11,7 @@ import sys
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
@@ -114,6 +115,41 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     blank, *lines = table[1 + len(rows) :]
     assert blank == ""
     assert lines == [f"{c['question']}: {c['answer']} (forced)" for c in choices]
+
+
+def _dense(query: torch.Tensor) -> torch.Tensor:
+    return ops.dense_attention(query, query, query).sum()
+
+
+def _knn(query: torch.Tensor) -> torch.Tensor:
+    return ops.knn_attention(query, query, query, topk=2).sum()
+
+
+def _dual(function, query: torch.Tensor) -> torch.Tensor:
+    with forward_ad.dual_level():
+        return function(forward_ad.make_dual(query, torch.ones_like(query)))
+
+
+@pytest.mark.parametrize("function", [_dense, _knn])
+@pytest.mark.parametrize(
+    ("derive", "told"),
+    [
+        (_dual, "no forward-mode derivatives"),
+        (
+            lambda function, query: torch.func.jvp(function, (query,), (query,)),
+            "no forward-mode derivatives",
+        ),
+        (
+            lambda function, query: torch.func.grad(function)(query),
+            "not within torch.func's transforms",
+        ),
+    ],
+)
+def test_derivatives_that_there_are_not_raise(derive, told: str, function) -> None:
+    """They would be zero: no input of theirs requires a gradient."""
+    query = torch.randn(1, 1, 4, 8)
+    with pytest.raises(NotImplementedError, match=told):
+        derive(function, query)
 
 
 def test_a_wrong_option_is_refused() -> None:

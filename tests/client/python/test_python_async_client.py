@@ -105,7 +105,7 @@ def test_errors_are_the_blocking_clients() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    with pytest.raises(client.Unreachable, match=f"no connection to {address}"):
+    with pytest.raises(client.Unreachable, match=f"nothing listens at {address}"):
         ask(address, lambda server: server.classify("m", [PICTURE]))
     with pytest.raises(TypeError, match="list of pictures"):
         ask(address, lambda server: server.classify("m", "a.png"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import inspect
 import io
 import pathlib
@@ -117,18 +118,21 @@ def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):
 
 
 @pytest.mark.parametrize(
-    "picture",
+    ("picture", "told"),
     [
-        PICTURE.astype(np.float32),
-        PICTURE[..., 0],
-        PICTURE[None],
-        np.zeros((0, 5, 3), np.uint8),
-        7,
+        (PICTURE.astype(np.float32), "an array of float32 [5, 7, 3]"),
+        (PICTURE[..., 0], "an array of uint8 [5, 7]"),
+        (PICTURE[None], "an array of uint8 [1, 5, 7, 3]"),
+        (np.zeros((0, 5, 3), np.uint8), "an array of uint8 [0, 5, 3]"),
+        (7, "int"),
     ],
 )
-def test_what_is_no_picture_is_refused_before_the_server_is_asked(picture: object):
-    with client.Client("127.0.0.1:1") as server, pytest.raises(TypeError):
+def test_what_is_no_picture_is_refused_before_the_server_is_asked(
+    picture: object, told: str
+):
+    with client.Client("127.0.0.1:1") as server, pytest.raises(TypeError) as caught:
         server.classify("m", [picture])
+    assert str(caught.value).endswith(f"; this is {told}")
 
 
 def turned(image: Image.Image) -> bytes:
@@ -284,7 +288,24 @@ def test_without_a_server_the_error_names_the_address():
     with client.Client(address) as server, pytest.raises(client.Unreachable) as caught:
         server.classify("m", [PICTURE])
     assert caught.value.code == "UNAVAILABLE"
-    assert f"no connection to {address}" in caught.value.message
+    assert f"nothing listens at {address}: is fovea-server" in caught.value.message
+
+
+def test_what_does_not_speak_grpc_is_told_of():
+    handler = http.server.SimpleHTTPRequestHandler
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{other.server_port}"
+        with (
+            client.Client(address) as server,
+            pytest.raises(client.Unreachable) as caught,
+        ):
+            server.classify("m", [PICTURE])
+        other.shutdown()
+    assert (
+        f"{address} does not speak gRPC: is it another of the server's ports"
+        in caught.value.message
+    )
 
 
 def test_a_call_that_takes_too_long_says_how_long_it_waited():
@@ -349,10 +370,25 @@ def test_timeouts_are_above_zero(timeout: float):
         server.classify("m", [PICTURE], timeout=timeout)
 
 
-@pytest.mark.parametrize("address", ["", "here", "here:", "::1:8001", "here:70000"])
+@pytest.mark.parametrize(
+    "address", ["", "here", "here:", "::1:8001", "here:70000", "here:8001/"]
+)
 def test_what_is_no_address_is_refused(address: str):
     with pytest.raises(ValueError, match="HOST:PORT"):
         client.Client(address)
+
+
+@pytest.mark.parametrize("scheme", ["http://", "https://", "grpc://"])
+def test_a_url_is_refused_with_what_to_write(scheme: str):
+    with pytest.raises(ValueError, match=f"write HOST:PORT without '{scheme}', for"):
+        client.Client(f"{scheme}127.0.0.1:8001")
+
+
+@pytest.mark.parametrize(
+    "target", ["dns:///here:8001", "unix:/run/fovea.sock", "ipv4:10.0.0.1:1/"]
+)
+def test_targets_as_grpc_writes_them_are_taken(target: str):
+    client.Client(target).close()
 
 
 def test_a_key_is_not_printed_with_its_address():

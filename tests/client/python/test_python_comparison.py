@@ -5,22 +5,30 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
 import math
 import pathlib
 import re
-import subprocess
 import sys
 import threading
 
 import numpy as np
+import pandas
 import pytest
 from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
-from fake_comparison import FakeComparison, of_classifier, of_k, progress, variant
+from fake_comparison import (
+    FakeComparison,
+    of_classifier,
+    of_k,
+    printed_as_json_and_csv,
+    progress,
+    variant,
+)
 from fake_vision import FakeVision, classes
 from fovea import client
 from fovea.comparison import comparison_of
@@ -87,7 +95,7 @@ def test_a_comparison_is_asked_for_and_read() -> None:
     assert knn.compute.ratio.value == 1.25 and knn.compute.verdict == "SLOWER"
     assert knn.agreement == client.ClassAgreement(2, 1, 0.9, 0.125, 0.0625)
     assert knn.weights_of_attention == "dense" and knn.weight_bytes == 5 << 40
-    assert found.control.verdict == "NO_DIFFERENCE"
+    assert found.control.verdict == "EQUIVALENT"
     assert (found.rounds, found.threads, found.device) == (20, 2, "CPU")
     assert found.images[0] == client.ComparedImage(64, 80)
     assert knn.answers == [client.BriefAnswer("ring", 0.75, 0)] * 2
@@ -257,15 +265,16 @@ def test_what_the_command_prints_as_json_is_read(tmp_path: pathlib.Path) -> None
     picture.write_bytes(b"whatever the server decodes")
     with FakeComparison(answer) as fake:
         command = [BUILD / "bin/fovea", "--server", fake.address, "compare", picture]
-        printed = subprocess.run(
-            [*command, "--json", "--model", "shapes", "--attention", "knn:k=0.5"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-    assert json.loads(printed)["images"][0]["file"] == str(picture)
+        command += ["--model", "shapes", "--attention", "knn:k=0.5"]
+        printed, csv = printed_as_json_and_csv(command)
+    plain = json.loads(printed)
+    assert plain["images"][0]["file"] == str(picture)
+    assert plain["command"].endswith("--attention knn:k=0.5 --json")
     found = client.Comparison.from_json(printed)
+    # The CSV has the frame's columns, and one for each thing that all variants share.
+    columns = pandas.read_csv(io.StringIO(csv)).columns
+    frame = found.to_frame()
+    assert set(columns) == {*frame.columns, *frame.attrs, "command"} - {"id"}
     # The command gives its comparisons no name.
     assert found == dataclasses.replace(comparison_of(message), id="")
 
@@ -278,6 +287,11 @@ def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> No
     assert frame["compute_ratio_upper"][1] == pytest.approx(1.375)
     assert frame["classes_kl_divergence"][1] == 0.125
     assert frame["peak_bytes"].dtype == np.int64
+    # A quartile is no bound of an interval.
+    assert {"compute_ms_q1", "compute_ms_q3"} < set(frame)
+    assert not {"compute_ms_lower", "compute_ms_upper"} & set(frame)
+    assert frame["measured_at"].tolist() == ["2026-03-01T14:05:09Z"] * 2
+    assert frame["measured_processor"].tolist() == ["A processor"] * 2
     assert frame.attrs["rounds"] == 20 and frame.attrs["control_ms_median"] == 2
 
 
@@ -343,6 +357,22 @@ def test_where_there_is_no_attention_its_time_is_no_zero() -> None:
     assert "attention_ms" not in found.to_dict()["variants"][1]
     assert client.Comparison.from_json(found.to_json()) == found
     assert "-" in [one.strip() for one in Page(found._repr_html_()).texts]
+    assert "left out" not in str(found)
+
+
+def test_attention_that_contradicts_compute_is_left_out_with_a_word() -> None:
+    message = of_classifier()
+    message.variants[1].ClearField("attention_ms")
+    message.variants[1].attention_left_out = True
+    found = comparison_of(message)
+    note = "The attention time of knn:k=0.5 is left out: it would exceed compute, of which it is a part."
+    assert note in str(found).splitlines()
+    assert note in Page(found._repr_html_()).texts
+    assert [one["attention_left_out"] for one in found.to_dict()["variants"]] == [
+        False,
+        True,
+    ]
+    assert client.Comparison.from_json(found.to_json()) == found
 
 
 def test_the_texts_of_a_server_are_escaped() -> None:
@@ -415,4 +445,4 @@ def test_a_verdict_of_a_newer_server_is_no_error() -> None:
     assert found.variants[1].compute.verdict == ""
     dense, knn = str(found).splitlines()[2:4]
     assert "baseline" in dense and "baseline" not in knn
-    assert "none: the server is newer" in knn
+    assert "unknown: the server is newer" in knn

@@ -247,6 +247,7 @@ def test_a_frame_has_a_row_for_each_arm(experiment: client.Experiment) -> None:
     assert frame["latency_ratio_lower"].isna().tolist() == [True, False]
     assert frame["latency_ratio_upper"][1] == 1.25
     assert frame["disagreement_verdict"].tolist() == ["", "UNDECIDED"]
+    assert frame["measured_at"].tolist() == ["2026-03-01T14:05:09Z"] * 2
     assert frame.attrs["name"] == "night" and frame.attrs["state"] == "RUNNING"
 
 

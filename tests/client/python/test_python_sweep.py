@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
 import math
 import pathlib
 import re
-import subprocess
 import sys
 import threading
 
 import numpy as np
+import pandas
 import pytest
 from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
-from fake_comparison import FakeComparison, of_k, progress
+from fake_comparison import FakeComparison, of_k, printed_as_json_and_csv, progress
 from fovea import client
 from fovea.sweep import sweep_of
 from fovea.v1 import comparison_pb2 as pb
@@ -185,15 +186,14 @@ def test_json_is_read_back(sweep: client.Sweep) -> None:
 
 def test_what_the_command_prints_as_json_is_read() -> None:
     with FakeComparison(whole) as fake:
-        command = [BUILD / "bin/fovea", "--server", fake.address, "sweep", "--json"]
-        printed = subprocess.run(
-            [*command, "--model", "shapes", "--over", "k", "--values", "9,18,36"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
+        command = [BUILD / "bin/fovea", "--server", fake.address, "sweep"]
+        command += ["--model", "shapes", "--over", "k", "--values", "9,18,36"]
+        printed, csv = printed_as_json_and_csv(command)
     found = client.Sweep.from_json(printed)
+    # The CSV has the frame's columns, and one for each thing that all points share.
+    columns = pandas.read_csv(io.StringIO(csv)).columns
+    frame = found.to_frame()
+    assert set(columns) == {*frame.columns, *frame.attrs, "command"} - {"id"}
     # The command gives its sweeps no name.
     assert found == dataclasses.replace(sweep_of(of_k()), id="")
 
@@ -276,6 +276,9 @@ def test_where_there_is_no_attention_its_time_is_no_zero() -> None:
     # A plot of compute, one of memory, and one of attention for the other curves alone.
     assert found._repr_html_().count("<svg") == 2 + (len(found.curves) > 1)
     assert client.Sweep.from_json(found.to_json()) == found
+    message.curves[0].points[1].attention_left_out = True
+    notes = str(sweep_of(message)).splitlines()
+    assert len([one for one in notes if "it would exceed compute" in one]) == 1
 
 
 def test_a_sweep_without_points_or_numbers_is_shown() -> None:

@@ -47,7 +47,8 @@ class Watched:
 
     def _hear(self, message) -> None:
         # What the server refuses is told on the page; the browser's console tells it once more.
-        if message.type == "error" and "status of" not in message.text:
+        told = ("status of", "net::ERR_")
+        if message.type == "error" and not any(one in message.text for one in told):
             self.errors.append(message.text)
 
     def check(self) -> None:

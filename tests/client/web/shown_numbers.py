@@ -10,11 +10,12 @@ NONE = "–"
 VERDICTS = {
     "FASTER": "faster",
     "SLOWER": "slower",
-    "NO_DIFFERENCE": "no difference",
-    "FEW_ROUNDS": "no verdict: few rounds",
-    "UNSTEADY": "no verdict: unsteady",
-    "CONTROL_OFF": "no verdict: control off",
-    "WIDE": "no verdict: wide",
+    "EQUIVALENT": "equivalent",
+    "UNDECIDED": "undecided",
+    "FEW_ROUNDS": "undecided: few rounds",
+    "UNSTEADY": "undecided: unsteady",
+    "CONTROL_OFF": "undecided: control off",
+    "WIDE": "undecided: wide",
 }
 
 
@@ -81,7 +82,10 @@ def agreement(variant: dict) -> tuple[str, str, float] | None:
         return short, more, classes["same_top1"] / classes["images"]
     if objects := variant.get("objects"):
         most = max(objects["objects"], objects["baseline_objects"])
-        more = f"overlap of boxes {percent(objects['mean_box_iou'])}"
+        more = (
+            f"the baseline has {objects['baseline_objects']}, this {objects['objects']}"
+        )
+        more += f", overlap of boxes {percent(objects['mean_box_iou'])}"
         if objects.get("mean_mask_iou") is not None:
             more += f", of masks {percent(objects['mean_mask_iou'])}"
         share = objects["matched"] / most if most else 1

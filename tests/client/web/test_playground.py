@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import re
 import threading
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from PIL import Image
+import written_answers as written
 from playwright.sync_api import Page, expect
 from pycocotools import mask as coco
 from running_server import ROOT, Server
@@ -130,7 +129,8 @@ def test_shows_the_classes_of_pixels(server: Server, open_page: Open) -> None:
     )["results"][0]
     colours = palette()
     expected: dict[str, int] = {}
-    for one in result["classes"]:
+    assert result["classes"][0]["label"] == "background"  # which stays as it is
+    for one in result["classes"][1:]:
         colour = ",".join(map(str, colours[one["class_index"] % 8]))
         expected[colour] = expected.get(colour, 0) + one["pixels"]
     assert page.evaluate(COLOURS)["counts"] == expected
@@ -229,17 +229,12 @@ def test_what_goes_wrong_is_said_with_its_reason(
     server: Server, open_page: Open
 ) -> None:
     page = open_page(server.http, "#look?task=classification&model=shapes")
-    file = io.BytesIO()
-    Image.new("RGB", (64, 64)).save(
-        file, "GIF"
-    )  # browsers show it, the server does not
-    upload = {"name": "a.gif", "mimeType": "image/gif", "buffer": file.getvalue()}
     chooser = page.locator("#look-chooser input[type=file]").first
-    chooser.set_input_files(upload)
+    chooser.set_input_files(written.UNREAD_PICTURE)
     expect(page.locator("#results .token")).to_have_text(
         "415 · INVALID_ARGUMENT · image.unsupported_type"
     )
-    chooser.set_input_files(upload | {"buffer": b"no picture"})
+    chooser.set_input_files(written.UNREAD_PICTURE | {"buffer": b"no picture"})
     expect(page.locator("#look-chooser .picture-note")).to_contain_text("cannot show")
 
 
@@ -254,11 +249,17 @@ def test_a_camera_takes_the_picture(server: Server, open_page: Open) -> None:
     )
 
 
+@pytest.fixture
+def elsewhere(start_server, one_model) -> str:
+    """The host and port of a server that is not on the browser's machine, by its name."""
+    server = start_server("--model-repository", one_model, "--http-host", "fovea.test")
+    return f"fovea.test:{server.http.rpartition(':')[2]}"
+
+
 def test_without_https_the_camera_says_why_it_is_not_there(
-    server: Server, open_page: Open
+    elsewhere: str, open_page: Open
 ) -> None:
-    port = server.http.rpartition(":")[2]
-    page = open_page(f"fovea.test:{port}")
+    page = open_page(elsewhere)
     button = page.locator("#look-chooser").get_by_role(
         "button", name="Camera needs https"
     )
@@ -268,10 +269,9 @@ def test_without_https_the_camera_says_why_it_is_not_there(
     expect(page.locator("#look-chooser .picture-note")).to_contain_text("https")
 
 
-def test_a_phones_own_camera_needs_no_https(server: Server, open_page: Open) -> None:
-    port = server.http.rpartition(":")[2]
+def test_a_phones_own_camera_needs_no_https(elsewhere: str, open_page: Open) -> None:
     page = open_page(
-        f"fovea.test:{port}",
+        elsewhere,
         "#look?task=classification&model=shapes",
         viewport={"width": 390, "height": 844},
         is_mobile=True,
@@ -303,7 +303,9 @@ def test_asks_for_a_key_and_keeps_it_in_the_tab(
     dialog = page.locator("#key-dialog")
     page.get_by_label("Key", exact=True).fill("wrong")
     page.get_by_role("button", name="Use it").click()
-    expect(page.locator("#key-why")).to_have_text("the API key is not known.")
+    expect(page.locator("#key-why")).to_have_text(
+        "The server says: the API key is not known."
+    )
     page.get_by_label("Key", exact=True).fill(KEY)
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import pathlib
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from collections.abc import Callable
 import pytest
 import written_answers as written
 from axe_playwright_python.sync_playwright import Axe
-from PIL import Image
 from playwright.sync_api import Page, expect
 from running_server import Server
 
@@ -90,12 +88,9 @@ def camera(page: Page) -> None:
 def refused(page: Page) -> None:
     """What is no picture to the server, and none to the browser either."""
     chooser = page.locator("#look-chooser input[type=file]").first
-    file = io.BytesIO()
-    Image.new("RGB", (64, 64)).save(file, "GIF")
-    upload = {"name": "a.gif", "mimeType": "image/gif", "buffer": file.getvalue()}
-    chooser.set_input_files(upload)
+    chooser.set_input_files(written.UNREAD_PICTURE)
     expect(page.locator("#results .token")).to_be_visible()
-    chooser.set_input_files(upload | {"buffer": b"no picture"})
+    chooser.set_input_files(written.UNREAD_PICTURE | {"buffer": b"no picture"})
     expect(page.locator("#look-chooser .picture-note")).to_contain_text("cannot show")
     settled(page)
 

@@ -58,6 +58,7 @@ def test_what_these_tests_write_is_what_a_server_may_say(kind: str) -> None:
     json_format.ParseDict(
         written.comparison(AGREEMENTS[kind]), comparison_pb2.Comparison()
     )
+    json_format.ParseDict(written.MEASURED, comparison_pb2.Provenance())
     json_format.ParseDict(
         written.SO_FAR["progress"], comparison_pb2.ComparisonProgress()
     )
@@ -86,9 +87,8 @@ def test_a_server_compares_two_attentions_over_the_same_weights(
     expect(page.locator("#compare-progress")).to_be_visible()
     table = page.locator("table.compared tbody tr")
     expect(table).to_have_count(2, timeout=120_000)
-    expect(page.locator("#compared .notice")).to_contain_text(
-        "same weights, not fine-tuned"
-    )
+    notice = page.locator("#compared .notice", has_text="same weights, not fine-tuned")
+    expect(notice).to_be_visible()
     expect(table.nth(1).locator("th")).to_contain_text("knn:k=9")
     expect(page.locator("#compared .plot")).to_have_count(4)
     kept = saved(page)
@@ -121,6 +121,26 @@ def test_a_server_compares_detectors_and_segmenters(
     expect(page.locator(".hollow")).to_have_text(
         shown_numbers.answer(kept["variants"][1])
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "attention"),
+    [("shapes", "knn:k=0.5"), ("shapes_knn", "dense"), ("frame_conv", "")],
+)
+def test_a_model_alone_is_compared_with_what_its_weights_allow(
+    server: Server, open_page: Open, model: str, attention: str
+) -> None:
+    entry = {"name": model, "version": "1", "state": "READY", "reason": ""}
+
+    def before(page: Page) -> None:
+        page.route("**/v2/repository/index", lambda route: route.fulfill(json=[entry]))
+
+    page = open_page(server.http, "#compare?example=star.jpg", before=before)
+    expect(page.locator(".variant select")).to_have_count(2)
+    expect(page.locator(".variant input").nth(1)).to_have_value(attention)
+    page.locator("#rounds").fill("2")
+    compare(page)
+    expect(page.locator("table.compared")).to_be_visible(timeout=60_000)
 
 
 def test_a_comparison_ends_when_it_is_cancelled(
@@ -171,9 +191,8 @@ def test_what_a_server_refuses_to_compare_is_said(
         comparing.http, "#compare?v=shapes&v=shapes~aewin&example=star.jpg"
     )
     compare(page)
-    expect(page.locator("#compared .token")).to_contain_text(
-        "FAILED_PRECONDITION", timeout=60_000
-    )
+    beside = page.locator("#variants fieldset:nth-child(2) .token")
+    expect(beside).to_contain_text("FAILED_PRECONDITION", timeout=60_000)
 
 
 def test_a_server_without_experiments_says_so_and_the_page_measures(
@@ -183,6 +202,10 @@ def test_a_server_without_experiments_says_so_and_the_page_measures(
         *("--model-repository", str(DEMO), "--model-control-mode", "explicit"),
         *("--load-model", "shapes", "--load-model", "shapes_knn"),
     )
+    page = open_page(server.http, "#look?task=classification&model=shapes")
+    explain = page.locator("#explain-place")
+    expect(explain).to_contain_text("start it with --enable-experiments")
+    expect(explain.get_by_role("button", name="Explain")).to_be_hidden()
     page = open_page(server.http, SIBLINGS)
     page.locator("#rounds").fill("3")
     compare(page)
@@ -239,6 +262,27 @@ def test_numbers_and_verdicts_are_shown_as_they_are_told(
     )
 
 
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_busy_machine_is_told_of_beside_the_times(
+    server: Server, open_page: Open, busy: bool
+) -> None:
+    measured = written.MEASURED | {"busy": busy}
+    before = written.comparing_with(
+        {"comparison": written.comparison() | {"measured": measured}}
+    )
+    page = open_page(server.http, OTHER_ATTENTION, before=before)
+    compare(page)
+    expect(page.locator("#compared .comparison")).to_contain_text(
+        "Measured 2026-03-01T14:05:09Z by fovea-server 1.2.0 on 4 cores of A Processor."
+    )
+    notice = page.locator("#compared .notice", has_text="The machine was busy")
+    words = (
+        "The machine was busy: other programs used 2.50 of 4 cores, so that times are longer and vary more than on a quiet "
+        "machine. Stop them, or measure on fewer threads."
+    )
+    expect(notice).to_have_text([words] if busy else [])
+
+
 @pytest.mark.parametrize("kind", AGREEMENTS)
 def test_all_that_the_table_says_is_in_the_json_that_is_saved(
     server: Server, open_page: Open, kind: str
@@ -255,7 +299,7 @@ def test_all_that_the_table_says_is_in_the_json_that_is_saved(
     expect_table(page, told)
     short, more, share = shown_numbers.agreement(told["variants"][1])
     name = {"classes": "same best class", "maps": "same pixels"}.get(
-        kind, "objects matched"
+        kind, "objects of any score matched"
     )
     expect(page.locator(".summary")).to_have_text(
         f"knn:k=9: slower (1.50× the time of dense), {name} {short}."
@@ -267,13 +311,16 @@ def test_all_that_the_table_says_is_in_the_json_that_is_saved(
     assert width == pytest.approx(100 * share, abs=0.001)
 
 
-def test_multiply_adds_that_were_not_counted_are_no_zero(
-    server: Server, open_page: Open
-) -> None:
+def test_what_was_not_measured_is_no_zero(server: Server, open_page: Open) -> None:
     # Without an agreement they have a plot as well.
     variants = [
         written.variant("dense", 1.0),
-        written.variant("knn:k=9", 1.5, multiply_adds=0),
+        written.variant(
+            *("knn:k=9", 1.5),
+            multiply_adds=0,
+            attention_ms=None,
+            attention_left_out=True,
+        ),
     ]
     uncounted = written.comparison() | {"variants": variants}
     before = written.comparing_with({"comparison": uncounted})
@@ -282,6 +329,10 @@ def test_multiply_adds_that_were_not_counted_are_no_zero(
     rows = page.locator("table.compared tbody tr")
     expect(rows.nth(0).locator("td").nth(8)).to_have_text("52.0 M")
     expect(rows.nth(1).locator("td").nth(8)).to_have_text("–")
+    expect(rows.nth(1).locator("td").nth(3)).to_have_text("–")
+    expect(page.locator("#compared .notice")).to_have_text(
+        "The attention time of knn:k=9 is left out: it would exceed compute, of which it is a part."
+    )
     plot = page.locator("#compared .plot", has_text="Multiply-adds of an image")
     expect(plot.locator(".value")).to_have_text(["52.0 M", "–"])
     expect(plot.locator(".fill")).to_have_count(1)
@@ -385,8 +436,12 @@ def test_attention_lies_over_the_picture_where_a_server_explains(
     maps.last.click()
     expect(overlay).to_be_hidden()
     # A place of the picture to see from: its middle.
+    seen_from = page.locator("#stage .seen-from")
+    expect(seen_from).to_be_hidden()
     page.locator("#stage .annotated").click()
     expect(overlay).to_be_visible()
+    expect(seen_from).to_be_visible()
+    assert re.fullmatch(r"(49|50)\.\d+%", seen_from.evaluate("one => one.style.left"))
     fields = dict(re.findall(r'name="(\w+)"\r\n\r\n([^\r]*)\r\n', forms[-1]))
     width, height = Image.open(io.BytesIO(PICTURE)).size
     assert abs(int(fields.pop("x")) - width // 2) <= 1

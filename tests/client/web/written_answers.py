@@ -92,7 +92,7 @@ def comparison(agreement: dict = CLASSES) -> dict:
             "ms": quartiles(0.9, 1.0, 1.2),
             "ratio": estimate(1.0, 0.98, 1.03),
             "difference_ms": estimate(0.0, -0.02, 0.03),
-            "verdict": "NO_DIFFERENCE",
+            "verdict": "EQUIVALENT",
         },
         "rounds": 40,
         "batch_size": 1,
@@ -102,6 +102,14 @@ def comparison(agreement: dict = CLASSES) -> dict:
     }
 
 
+MEASURED = {
+    "at": "2026-03-01T14:05:09Z",
+    "by": "fovea-server 1.2.0",
+    "processor": "A Processor",
+    "cores": 4,
+    "other_cores": 2.5,
+    "busy": True,
+}
 SO_FAR = {
     "progress": {
         "phase": "MEASURING",
@@ -112,6 +120,13 @@ SO_FAR = {
             {"compute_ms": quartiles(1.4, 1.5, 1.7), "ratio": 1.5},
         ],
     }
+}
+
+# A file for a page's chooser that browsers show, and the server does not read.
+UNREAD_PICTURE = {
+    "name": "a.svg",
+    "mimeType": "image/svg+xml",
+    "buffer": b'<svg xmlns="http://www.w3.org/2000/svg" width="64" height="64"/>',
 }
 
 EXPLAINED = {

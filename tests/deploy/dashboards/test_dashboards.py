@@ -84,6 +84,21 @@ def test_every_query_returns_data(
     assert not empty, "\n".join(f"{query.where}: {query.expr}" for query in empty)
 
 
+def test_no_panel_shows_nan_where_nothing_comes(monitored: Monitored):
+    """The second server is asked nothing."""
+    address = monitored.secured.metrics
+    twice = f'rate(process_cpu_seconds_total{{instance="{address}"}}[20s])'
+    assert not without_data(monitored, [Query("scraped twice", twice)], MOST_SECONDS)
+    idle = values(instance=[address])
+    shown = [
+        (f"{query.where}: {query.expr}", series["value"][1])
+        for query in panel_queries(idle)
+        for series in monitored.prometheus.ask("query", query=query.expr)
+    ]
+    assert any(value != "NaN" for _, value in shown), "no panel shows that server"
+    assert [where for where, value in shown if value == "NaN"] == []
+
+
 def test_a_panel_for_each_attention_is_asked_for_each():
     """All of them in one query would have data where one does."""
     asked = [query for query in panel_queries(values()) if "Stages of" in query.where]

@@ -29,6 +29,7 @@ NOT_NEGATIVE = (
 )
 OTHER_SIDE = "what it leaves out has no partner on the operator's other side"
 ONE_SERIES = "there is one series with these labels"
+NO_TIME_IS_LESS = "it keeps out what is no number, and no time is less than nothing"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "FoveaErrorBudgetBurnsFast": {
         'without model!="other"': OTHER_SIDE,
@@ -47,12 +48,23 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "FoveaLoadFailed": {"0 -> 0.5": WHOLE},
     "FoveaCanaryFailed": {"0 -> 0.5": WHOLE},
     "FoveaDeviceLost": {"0 -> 0.5": WHOLE},
+    "FoveaModelsNotServed": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
     "FoveaGpuMemoryFull": {"sum -> max": ONE_SERIES, "sum -> max (2)": ONE_SERIES},
-    "FoveaCredentialsRefused": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
+    "FoveaCredentialsRefused": {
+        "0 -> 0.5": WHOLE,
+        "sum -> max": NOT_NEGATIVE,
+        'without result="refused" (2)': OTHER_SIDE,
+    },
     "FoveaSpansLost": {"sum -> max": NOT_NEGATIVE},
     "FoveaExperimentEndedByGuardRail": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
     "job_instance_experiment_arm:fovea_experiment_shadow_skipped:ratio_rate15m": {
         "sum -> max": ONE_SERIES
+    },
+    **{
+        f"job_model_attention:fovea_request_duration_seconds:{quantile}_5m": {
+            "0 -> -1": NO_TIME_IS_LESS
+        }
+        for quantile in ("p50", "p95", "p99")
     },
 }
 
@@ -174,8 +186,10 @@ def test_every_alert_has_its_runbook():
     }
     for rule in ALERTS:
         assert rule["alert"] in sections
-        place = f"{RUNBOOKS.relative_to(ROOT)}#{rule['alert'].lower()}"
-        assert rule["annotations"]["runbook_url"] == place
+        page = f"{RUNBOOKS.relative_to(ROOT / 'docs').with_suffix('.html')}#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == (
+            "{{ with $externalLabels.fovea_docs }}{{ . }}/" + page + "{{ end }}"
+        )
     assert {section for section in sections if section.startswith("Fovea")} == {
         rule["alert"] for rule in ALERTS
     }

@@ -43,7 +43,6 @@ TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
   EXPECT_EQ(spec->batching.max_queue_delay_us, 0);
   EXPECT_EQ(spec->batching.default_priority_level, 0);
   EXPECT_EQ(spec->instances.count, 0) << "as suits the requests that wait";
-  EXPECT_FALSE(spec->allow_non_finite);
   EXPECT_FALSE(spec->untrained);
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 7}), ElementsAre(7));
 }
@@ -78,7 +77,10 @@ TEST(ModelSpecTest, EveryFieldArrives) {
       shorter_side: 40
       longer_side: 60
       fast_decode: true
+      crop_offset: FLOOR
     }
+    classifier_activation: SIGMOID
+    window_padding: ROLL_THEN_PAD
     max_batch_size: 8
     dynamic_batching {
       preferred_batch_size: [ 8, 4, 4 ]
@@ -118,6 +120,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(spec->instances.rate_limiter_priority, 5);
   EXPECT_EQ(spec->weights_of, "dogs");
   EXPECT_EQ(spec->advertised_input, AdvertisedInput::kImageRgb);
+  EXPECT_EQ(spec->description.classifier_activation, models::ClassifierActivation::kSigmoid);
+  EXPECT_EQ(spec->description.window_padding, models::WindowPadding::kRollThenPad);
   EXPECT_TRUE(spec->allow_non_finite);
   EXPECT_TRUE(spec->untrained);
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 3}), ElementsAre(2));
@@ -128,6 +132,7 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(changed.shorter_side, 40);
   EXPECT_EQ(changed.longer_side, 60);
   EXPECT_TRUE(changed.fast_decode);
+  EXPECT_EQ(changed.crop_offset, models::CropOffset::kFloor);
   EXPECT_THAT(changed.mean, ElementsAre(0.5f, 0.25f, 0.0f));
   EXPECT_THAT(changed.std, ElementsAre(0.5f, 0.25f, 1.0f));
 }
@@ -416,6 +421,26 @@ TEST(VersionPolicyTest, SelectsFromWhatThereIs) {
       (VersionPolicy{.kind = VersionPolicy::Kind::kSpecific, .specific = {2, 3}}.Select(available)),
       ElementsAre(3));
   EXPECT_THAT(VersionPolicy{}.Select({}), IsEmpty());
+}
+
+// Random bits are what `perf_analyzer -m MODEL` sends for the advertised input.
+TEST(ModelSpecTest, NumbersThatAreNotFiniteAreLetInWhereTheirInputIsAdvertised) {
+  const auto allows = [](const std::string& lines) { return Parse(lines)->allow_non_finite; };
+  EXPECT_TRUE(allows(""));
+  EXPECT_TRUE(allows("advertised_input: PIXEL_VALUES"));
+  EXPECT_FALSE(allows("advertised_input: IMAGE"));
+  EXPECT_FALSE(allows("advertised_input: IMAGE_RGB"));
+  EXPECT_FALSE(allows("allow_non_finite: false"));
+  EXPECT_TRUE(allows("advertised_input: IMAGE allow_non_finite: true"));
+}
+
+TEST(ConfigOverrideTest, Row109NullIsAsIfItWereNotThere) {
+  const absl::StatusOr<ModelSpec> spec = Parse(
+      "max_batch_size: 4 instance_group { kind: KIND_CPU count: 3 }",
+      R"({"max_batch_size": null, "parameters": null, "instance_group": [{"kind": null, "count": 2}]})");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->max_batch_size, 4);
+  EXPECT_EQ(spec->instances.count, 2);
 }
 
 TEST(ConfigOverrideTest, ReplacesWhatItNamesAndKeepsTheRest) {

@@ -31,6 +31,20 @@ class CsvLogTest : public ::testing::Test {
   const std::filesystem::path file_ = folder_ / "log.csv";
 };
 
+TEST_F(CsvLogTest, ALongReadingIsToldEveryFiveSeconds) {
+  std::FILE* const out = std::fopen(file_.c_str(), "w");
+  double now = 100;
+  ReadingLines lines(out, [&now] { return now; });
+  for (uint64_t done = 1; done <= 4; ++done) {
+    lines.Show("pictures", done, 9);
+    now += 3;
+  }
+  now += 4;
+  lines.Show("annotations", 7, 0);
+  std::fclose(out);
+  EXPECT_EQ(Content(), "fovea-train: read 3 of 9 pictures\nfovea-train: read 7 annotations\n");
+}
+
 EpochReport Epoch(int number) {
   return {.epoch = number,
           .learning_rate = 0.5,

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -368,6 +369,58 @@ def test_data_of_no_layout_is_refused_in_words(tmp_path: pathlib.Path) -> None:
     done = train("--out", tmp_path / "mine", "--data", tmp_path / "empty")
     assert done.returncode == 1
     assert "holds data for no task" in done.stderr
+    done = train("--out", tmp_path / "mine", "--data", tmp_path / "nowhere")
+    assert done.stderr == f"fovea-train: there is no folder {tmp_path}/nowhere\n"
+
+
+def test_broken_pictures_are_listed_before_the_training_which_goes_on(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    pictures = tmp_path / "elsewhere"
+    shutil.copytree(data["detection"] / "images", pictures)
+    shutil.copy(data["detection"] / "annotations.json", tmp_path)
+    (pictures / "003.png").write_bytes((pictures / "003.png").read_bytes()[:400])
+    (pictures / "004.png").write_text("<html>404</html>")
+    (pictures / "005.png").unlink()
+    where = ("--data", tmp_path / "annotations.json", "--images", pictures)
+    done = train("--out", tmp_path / "mine", *where, "--head-channels", 32)
+    assert done.returncode == 0, done.stderr
+    told, _, trained = done.stdout.partition("epoch ")
+    assert "3 of 12 pictures are left out:" in told
+    for name in ("003.png", "004.png", "005.png"):
+        assert name in told
+    assert "as it is served: validation_" in trained
+    done = train("--out", tmp_path / "other", *where, "--head", "semantic_fpn")
+    assert done.returncode == 1
+    assert "--images goes with annotations of COCO's format" in done.stderr
+
+
+def test_a_second_run_overwrites_nothing(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    out = tmp_path / "mine"
+    step = tmp_path / "mine~checkpoint" / "step-7"
+    step.mkdir(parents=True)
+    for name in ("state.json", "tensors.safetensors"):
+        (step / name).write_text("of a training that was stopped")
+    again = ("--out", out, "--data", data["classification"])
+    done = train(*again)
+    assert done.returncode == 1
+    assert "mine~checkpoint holds a training that was stopped: --resume" in done.stderr
+    assert (step / "state.json").read_text() == "of a training that was stopped"
+    shutil.rmtree(step.parent)
+    out.mkdir()
+    (out / "model.textproto").write_text("somebody's")
+    done = train(*again)
+    assert done.returncode == 1
+    assert "mine holds a model: --overwrite replaces it" in done.stderr
+    done = train(*again, "--resume")
+    assert done.returncode == 0
+    assert "mine is finished: there is nothing to go on with" in done.stdout
+    assert (out / "model.textproto").read_text() == "somebody's"
+    done = train(*again, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert 'name: "mine"' in (out / "model.textproto").read_text()
 
 
 def test_written_scenes_are_data_on_disk(tmp_path: pathlib.Path) -> None:

@@ -2,14 +2,19 @@
 #include "model_zoo/training/training_plan.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model_zoo/heads/headed_backbone.h"
 #include "model_zoo/training/data/generated/scene.h"
+#include "model_zoo/training/data/picture_files/picture_file.h"
 #include "model_zoo/training/training_defaults.h"
 
 namespace fovea::models::training {
@@ -69,6 +74,31 @@ TEST(TrainingPlanTest, TheBackgroundIsALabelWhereTheHeadCountsIt) {
     labels.insert(labels.end(), of_data.begin(), of_data.end());
     EXPECT_EQ(plan.labels, labels);
   }
+}
+
+// 1,025 masks of 512 x 512 are more than 256 MiB.
+TEST(TrainingPlanTest, PicturesOfTooManyMasksAreNotLearnedFrom) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) /
+                                       ("too_many_masks_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "images");
+  std::ostringstream images, annotations;
+  for (int id = 0; id < 5; ++id) {
+    WritePng(folder / "images" / (std::to_string(id) + ".png"), cv::Mat::zeros(4, 4, CV_8UC3));
+    images << (id > 0 ? "," : "") << R"({"id":)" << id << R"(,"file_name":")" << id << R"(.png"})";
+    for (int object = 0; object < (id == 3 ? 1025 : 1); ++object) {
+      annotations << (id + object > 0 ? "," : "") << R"({"image_id":)" << id
+                  << R"(,"category_id":1,"segmentation":[[0,0,2,0,2,2]]})";
+    }
+  }
+  std::ofstream(folder / "annotations.json")
+      << R"({"images":[)" << images.str()
+      << R"(],"categories":[{"id":1,"name":"x"}],"annotations":[)" << annotations.str() << "]}";
+  for (const auto& [head, pictures] : {std::pair("mask_rcnn", 4), {"retinanet", 5}}) {
+    const TrainingPlan plan = PlanOf(
+        {.out = "finder", .data = folder, .head = head, .head_channels = 32, .image_size = 512});
+    EXPECT_EQ(plan.data.training->size() + plan.data.validation->size(), pictures) << head;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 // What the help tells is what is done.

@@ -189,7 +189,7 @@ absl::Status FakeCatalog::Load(std::string_view name, std::string_view config_ov
     config_ = config_override;
     listeners = listeners_;
   }
-  for (const auto& listener : listeners) listener("vit", "1", true);
+  for (const auto& listener : listeners) listener("vit", "1", Readiness::kReady);
   return absl::OkStatus();
 }
 
@@ -212,12 +212,12 @@ absl::Status FakeCatalog::Unload(std::string_view name) {
     loaded_ = false;
     listeners = listeners_;
   }
-  for (const auto& listener : listeners) listener("vit", "1", false);
+  for (const auto& listener : listeners) listener("vit", "1", Readiness::kGone);
   return absl::OkStatus();
 }
 
 void FakeCatalog::OnReadinessChange(ReadinessListener listener) {
-  listener("vit", "1", true);
+  listener("vit", "1", Readiness::kReady);
   MutexLock lock(mutex_);
   listeners_.push_back(std::move(listener));
 }

@@ -44,6 +44,30 @@ TEST(AgreeTest, KlDivergenceIsFromTheBaseline) {
   EXPECT_TRUE(std::isinf(std::get<ClassAgreement>(Agree(fewer, baseline)).kl_divergence));
 }
 
+// Classes that are each there or not: 3/4 and 1/2 against 1/2 and 1/2.
+TEST(AgreeTest, ClassesOfSigmoidsDivergeOneByOne) {
+  const std::vector<Results> baseline = {Classes({{0, kThrice}, {1, 0}})};
+  const std::vector<Results> flat = {Classes({{0, 0}, {1, 0}})};
+  constexpr auto kSigmoid = ClassConfidence::kSigmoid;
+  const double of_the_first = 0.75 * std::log(1.5) + 0.25 * std::log(0.5);
+  const auto both =
+      std::get<ClassAgreement>(Agree(flat, baseline, {.results = kSigmoid, .baseline = kSigmoid}));
+  EXPECT_NEAR(both.kl_divergence, of_the_first / 2, 1e-6);
+  EXPECT_NEAR(both.max_confidence_difference, 0.25, 1e-6);
+  // A softmax of 1/2 and 1/2 beside the sigmoids: its shares are what it says of each class.
+  const auto mixed = std::get<ClassAgreement>(Agree(flat, baseline, {.baseline = kSigmoid}));
+  EXPECT_NEAR(mixed.kl_divergence, of_the_first / 2, 1e-6);
+  // Two models that are sure of the same, and of opposites.
+  const std::vector<Results> sure = {Classes({{0, 800}})}, against = {Classes({{0, -800}})};
+  const auto divergence = [&](const std::vector<Results>& results) {
+    return std::get<ClassAgreement>(
+               Agree(results, sure, {.results = kSigmoid, .baseline = kSigmoid}))
+        .kl_divergence;
+  };
+  EXPECT_EQ(divergence(sure), 0);
+  EXPECT_NEAR(divergence(against), 800, 1e-6);
+}
+
 TEST(AgreeTest, LooksAtTheFiveBestClasses) {
   std::vector<std::pair<int, float>> logits;
   for (int i = 0; i < 10; ++i) logits.emplace_back(i, 10.0f - i);

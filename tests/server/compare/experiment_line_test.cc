@@ -21,17 +21,22 @@ class ExperimentLineTest : public testing::Test {
     std::promise<absl::Status> promise;
     std::future<absl::Status> outcome = promise.get_future();
   };
-  std::shared_ptr<Added> Add(std::function<absl::Status()> run) {
+  std::shared_ptr<Added> Add(std::function<absl::Status()> run, int64_t bytes = 0) {
     auto added = std::make_shared<Added>();
     line_->Add(
         {.cancellation = added->cancellation,
+         .bytes = bytes,
          .run = std::move(run),
          .end = [added](absl::Status status) { added->promise.set_value(std::move(status)); }});
     return added;
   }
 
+  MemoryBudget waiting_memory_{100, SteadyClock()};
   std::unique_ptr<ExperimentLine> line_ =
-      *ExperimentLine::Create({.name = "explain", .what = "explanations", .max_waiting = 2});
+      *ExperimentLine::Create({.name = "explain",
+                               .what = "explanations",
+                               .max_waiting = 2,
+                               .waiting_memory = &waiting_memory_});
 };
 
 TEST_F(ExperimentLineTest, OneRunsAtATimeInTheOrderInWhichTheyCame) {
@@ -76,6 +81,29 @@ TEST_F(ExperimentLineTest, WhoFindsTooManyWaitingIsRefusedAtOnce) {
   const auto fifth = Add(ok);
   go.Notify();
   for (const auto& one : {first, third, fifth}) EXPECT_TRUE(one->outcome.get().ok());
+}
+
+// Row 106.
+TEST_F(ExperimentLineTest, WhatWaitsHoldsABoundedShareOfMemory) {
+  Notification go, runs;
+  const auto first = Add(
+      [&] {
+        runs.Notify();
+        go.Wait();
+        return absl::OkStatus();
+      },
+      1000);  // it does not wait
+  runs.Wait();
+  const auto ok = [] { return absl::OkStatus(); };
+  const auto second = Add(ok, 60), third = Add(ok, 41);
+  EXPECT_EQ(ReasonOf(third->outcome.get()), "explain.busy");
+  const auto fourth = Add(ok, 40);
+  second->cancellation->Cancel();
+  EXPECT_EQ(waiting_memory_.held(), 40);
+  go.Notify();
+  EXPECT_TRUE(first->outcome.get().ok());
+  EXPECT_TRUE(fourth->outcome.get().ok());
+  EXPECT_EQ(waiting_memory_.held(), 0);
 }
 
 TEST_F(ExperimentLineTest, WhoHasGoneBeforeIsNotRun) {

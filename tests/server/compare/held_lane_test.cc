@@ -76,6 +76,39 @@ TEST_F(HeldLaneTest, NothingOfAModelRunsMeanwhile) {
   caller.join();
 }
 
+TEST_F(HeldLaneTest, StepsShareATurnUntilAModelWaits) {
+  std::atomic<int> batches = 0;
+  const auto model = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
+    ++batches;
+    for (auto& task : batch->tasks) RecordOf(*task).Run();
+    return RunOutcome::kWhole;
+  });
+  int steps = 0, before_the_batch = 0;
+  const auto step = [&] {
+    if (batches == 0) ++before_the_batch;
+    if (++steps == 3) {
+      ModelQueue::Enqueue(*model->Reserve({}),
+                          std::make_unique<FakeTask>(std::make_shared<TaskRecord>()));
+    }
+    return steps < 6;
+  };
+  ASSERT_TRUE(lane_->RunSteps(cancellation_, step).ok());
+  EXPECT_EQ(steps, 6);
+  EXPECT_EQ(before_the_batch, 3) << "the model waits for the step that runs, and no longer";
+}
+
+TEST_F(HeldLaneTest, StepsOfManyMillisecondsHaveTurnsOfTheirOwn) {
+  int steps = 0;
+  const auto step = [&] {
+    ++steps;
+    std::this_thread::sleep_for(std::chrono::milliseconds(6));
+    cancellation_->Cancel();
+    return true;
+  };
+  EXPECT_TRUE(absl::IsCancelled(lane_->RunSteps(cancellation_, step)));
+  EXPECT_EQ(steps, 1) << "the second turn did not come";
+}
+
 // As on a machine with GPUs, which have a scheduler of their own.
 TEST_F(HeldLaneTest, ALaneInsideAnotherIsHeldWithIt) {
   const auto inner_scheduler = *Scheduler::Create({.device_threads = 1}, SteadyClock());

@@ -28,6 +28,11 @@ namespace fovea {
 class FewModels final : public ModelCatalog {
  public:
   void Add(const std::shared_ptr<Servable>& model) { models_[model->view()->name] = model; }
+  // As an unload does; says whether nobody holds it, so that an unload would not wait.
+  bool Remove(const std::string& name) {
+    const std::weak_ptr<const ServingModel> model = models_.extract(name).mapped();
+    return model.expired();
+  }
 
   absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
                                                         std::string_view version) const override {

@@ -52,6 +52,24 @@ TEST(CancellationTest, ForgetsACallback) {
   EXPECT_EQ(second, 0);
 }
 
+TEST(CancellationTest, WakesEveryListenerBesideTheCallback) {
+  Cancellation cancellation;
+  int callbacks = 0, first = 0, second = 0, gone = 0;
+  cancellation.OnCancel([&] { ++callbacks; });
+  {
+    const Cancellation::Listener leaves(cancellation, [&] { ++gone; });
+  }
+  const Cancellation::Listener one(cancellation, [&] { ++first; });
+  const Cancellation::Listener other(cancellation, [&] { ++second; });
+  cancellation.OnCancel([&] { ++callbacks; });
+  cancellation.Cancel();
+  cancellation.Cancel();
+  EXPECT_EQ(callbacks, 1);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 1);
+  EXPECT_EQ(gone, 0);
+}
+
 TEST(CancellationTest, CallsBackOnceHoweverCancelAndOnCancelRace) {
   for (int round = 0; round < 200; ++round) {
     Cancellation cancellation;

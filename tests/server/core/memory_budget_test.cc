@@ -17,8 +17,8 @@ class MemoryBudgetTest : public testing::Test {
  protected:
   // Waits for `bytes` on a thread of its own, which is in its turn when this returns.
   std::thread Await(int64_t bytes, Nanos until, std::optional<Hold>* hold,
-                    MemoryBudget::Rank rank = {}) {
-    std::thread thread([=, this] { *hold = budget_.AwaitHold(bytes, until, rank); });
+                    MemoryBudget::Rank rank = {}, Cancellation* cancellation = nullptr) {
+    std::thread thread([=, this] { *hold = budget_.AwaitHold(bytes, until, rank, cancellation); });
     clock_.AwaitWaiters(++waiters_);
     return thread;
   }
@@ -97,6 +97,21 @@ TEST_F(MemoryBudgetTest, LetsTheNextOnePassWhenSomebodyGivesUp) {
   EXPECT_FALSE(large.has_value());
   EXPECT_EQ(small->bytes(), 20);
   EXPECT_EQ(budget_.held(), 70);
+}
+
+TEST_F(MemoryBudgetTest, WhoeverIsCancelledLeavesTheLineAtOnce) {
+  std::optional<Hold> first = budget_.TryHold(50), large, small;
+  Cancellation cancellation;
+  std::thread waits_for_much = Await(90, kNever, &large, {}, &cancellation);
+  std::thread waits_for_little = Await(20, kNever, &small);
+  cancellation.Cancel();
+  waits_for_much.join();
+  waits_for_little.join();
+  EXPECT_FALSE(large.has_value());
+  EXPECT_EQ(small->bytes(), 20);
+  EXPECT_EQ(budget_.held(), 70) << "nothing was given back meanwhile";
+  EXPECT_FALSE(budget_.AwaitHold(90, kNever, {}, &cancellation).has_value())
+      << "it was cancelled before it waited";
 }
 
 TEST_F(MemoryBudgetTest, EndsTheWaitsOfThoseWhoWaitAndOfThoseWhoWould) {

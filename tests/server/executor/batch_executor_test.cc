@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,7 @@ TEST_F(BatchExecutorTest, ALaneOfTheCpuThatHasRunNothingTakesNoMemory) {
   EXPECT_LT(held, 4 * kInput);
 }
 
-TEST_F(BatchExecutorTest, WarmsUpEveryShapeTheLargestFirst) {
+TEST_F(BatchExecutorTest, WarmsUpItsOwnShapeAndThenTheOthersTheLargestFirst) {
   auto model = std::make_unique<SummingModel>(
       1000, std::vector<models::ImageSize>{{kSide, 1}, {kSide, 2 * kSide}});
   SummingModel* raw = model.get();
@@ -66,9 +67,74 @@ TEST_F(BatchExecutorTest, WarmsUpEveryShapeTheLargestFirst) {
   ASSERT_TRUE(executor.ok()) << executor.status();
   using Run = std::pair<uint64_t, int>;
   EXPECT_THAT(reported,
-              ElementsAre(Run{2, 2}, Run{2, 1}, Run{0, 2}, Run{0, 1}, Run{1, 2}, Run{1, 1}));
+              ElementsAre(Run{0, 2}, Run{0, 1}, Run{2, 2}, Run{2, 1}, Run{1, 2}, Run{1, 1}));
   EXPECT_EQ(std::ranges::count(raw->sizes_, models::ImageSize{kSide, 2 * kSide}), 1 + 2 * 2);
   EXPECT_GE((*executor)->peak_activation_bytes(), 2 * 2 * kNumbers * 4);
+}
+
+// A model whose passes take long is ready once its own size has run; what it has not run by then it
+// runs when it is asked to. Of one that is quick every batch runs.
+TEST_F(BatchExecutorTest, TheWarmUpEndsWithItsTime) {
+  constexpr models::ImageSize kOwn{kSide, kSide}, kWide{kSide, 2 * kSide}, kNarrow{kSide, 1};
+  using Run = std::pair<models::ImageSize, int>;
+  using Reported = std::tuple<uint64_t, int, Nanos>;
+  struct {
+    std::vector<models::ImageSize> further;
+    int max_batch_size;
+    Nanos per_own_image;
+    int loads_together;
+    std::vector<Run> runs;
+    std::vector<Reported> reported;
+  } const cases[] = {
+      // Not even a second pass: the first one's time is reported.
+      {{}, 16, 5 * kSecond, 1, {{kOwn, 1}}, {{0, 1, 5 * kSecond}}},
+      // The largest batch that there is time for, once.
+      {{},
+       16,
+       450 * kMillisecond,
+       1,
+       {{kOwn, 1}, {kOwn, 7}},
+       {{0, 7, 3150 * kMillisecond}, {0, 1, 450 * kMillisecond}}},
+      // Of a quarter of the time.
+      {{},
+       16,
+       120 * kMillisecond,
+       4,
+       {{kOwn, 1}, {kOwn, 7}},
+       {{0, 7, 840 * kMillisecond}, {0, 1, 120 * kMillisecond}}},
+      // Of the sizes the largest, which has to fit, and the model's own.
+      {{kWide, kNarrow}, 2, 3 * kSecond, 1, {{kWide, 1}, {kOwn, 1}}, {{0, 1, 3 * kSecond}}},
+      {{kWide},
+       1,
+       500 * kMillisecond,
+       1,
+       {{kWide, 1}, {kOwn, 1}, {kOwn, 1}, {kOwn, 1}, {kWide, 1}},
+       {{0, 1, 500 * kMillisecond}, {1, 1, kSecond}}},
+  };
+  for (const auto& [further, max_batch_size, per_own_image, loads_together, runs, reported] :
+       cases) {
+    FakeClock clock;
+    auto model = std::make_unique<SummingModel>(1000, further);
+    std::vector<Run> run;
+    model->on_run_ = [&, raw = model.get()] {
+      const models::ImageSize size = raw->sizes_.back();
+      run.emplace_back(size, raw->batches_.back());
+      clock.Advance(per_own_image * raw->batches_.back() * size.width / kSide);
+    };
+    std::vector<Reported> heard;
+    const auto executor = BatchExecutor::CreateWithModel(
+        std::move(model), {.max_batch_size = max_batch_size, .loads_together = loads_together},
+        MakeCpuDevice({}), clock, [&](const BatchSize& batch, Nanos took) {
+          heard.emplace_back(batch.shape_key, batch.images, took);
+        });
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    EXPECT_EQ(run, runs);
+    EXPECT_EQ(heard, reported);
+    // Bounds where nothing was measured.
+    const int64_t largest = max_batch_size * kNumbers * (further.empty() ? 1 : 2) * 4;
+    EXPECT_GE((*executor)->peak_activation_bytes(), largest);
+    EXPECT_THAT((*executor)->device_bytes(), testing::Each(testing::Ge(kNumbers * 4)));
+  }
 }
 
 TEST_F(BatchExecutorTest, RunsABatchAtItsShape) {
@@ -390,6 +456,17 @@ TEST_F(BatchExecutorTest, Row12AnOutputThatIsNotFiniteFailsItsOwnRowOnly) {
   Run(MakeTask({std::numeric_limits<float>::infinity()}, bad), MakeTask({1}, good));
   EXPECT_EQ(good.value(), kNumbers);
   EXPECT_EQ(ReasonOf(bad.result->status()), "executor.non_finite_output");
+}
+
+TEST_F(BatchExecutorTest, Row11WhatComesOfInfinitiesThatWereLetInIsTheAnswer) {
+  Load(std::make_unique<SummingModel>());
+  Outcome good, bad;
+  auto task = MakeTask({std::numeric_limits<float>::infinity()}, bad);
+  task->request().non_finite_input = true;
+  Run(std::move(task), MakeTask({1}, good));
+  EXPECT_EQ(good.value(), kNumbers);
+  EXPECT_EQ(bad.value(), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(observer_.last.non_finite, 0);
 }
 
 TEST_F(BatchExecutorTest, StopsWhenEveryCallerHasGone) {

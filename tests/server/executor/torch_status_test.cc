@@ -1,6 +1,7 @@
 // What LibTorch throws, as a status.
 #include "server/executor/torch_status.h"
 
+#include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "base/status.h"
@@ -34,6 +36,8 @@ TEST(TorchStatusTest, EveryExceptionBecomesOne) {
       {"the zoo's words", [] { TORCH_CHECK_VALUE(false, "no such layer\nat a line"); },
        StatusCode::kInternal, StatusCode::kFailedPrecondition, "given"},
       {"no memory", [] { TORCH_CHECK_WITH(OutOfMemoryError, false, "1 GiB"); },
+       StatusCode::kUnavailable, StatusCode::kUnavailable, "device.out_of_memory"},
+      {"no memory on the CPU", [] { at::empty({int64_t{1} << 46}, at::kByte); },
        StatusCode::kUnavailable, StatusCode::kUnavailable, "device.out_of_memory"},
       {"no host memory", [] { throw std::bad_alloc(); }, StatusCode::kUnavailable,
        StatusCode::kUnavailable, "device.out_of_memory"},
@@ -70,6 +74,18 @@ TEST(TorchStatusTest, CudaErrorsThatRefuseOneCallLoseNoDevice) {
   for (const int32_t code :
        {46, 214, 700, 702, 710, 715, 716, 717, 718, 719, 900, 901, 908, 999, 12345}) {
     EXPECT_EQ(ReasonOf(RunTorch("given", CudaError(code))), kDeviceLost) << code;
+  }
+}
+
+// docs/faults.md, row 97.
+TEST(TorchStatusTest, AThreadThatIsRefusedIsUnavailable) {
+  const auto refuse = [] {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  };
+  for (const absl::Status& status :
+       {RunTorch("executor.failed", refuse), RunTorchLoad("model.load_failed", refuse)}) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(ReasonOf(status), "server.no_thread");
   }
 }
 

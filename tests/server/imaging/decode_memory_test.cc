@@ -1,14 +1,19 @@
 // ImageInfo::decode_bytes is what the memory budget goes by: it must hold for what the libraries
 // allocate, too; and where they get no memory, that is what the caller is told. This program
 // replaces the C allocator by one that counts, and fails when told to.
+#include <gif_lib.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <turbojpeg.h>
 #include <webp/encode.h>
+#ifdef FOVEA_AVIF
+#include <avif/avif.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -18,6 +23,7 @@
 #include "server/imaging/jpeg_scale.h"
 #include "server/imaging/preprocess.h"
 #include "server/imaging/probe.h"
+#include "tests/server/imaging/hostile_files.h"
 #include "tests/server/imaging/image_files.h"
 
 extern "C" {
@@ -197,6 +203,102 @@ File EncodedWebp(Size size, int channels, Webp how) {
   return file;
 }
 
+File Gif(Size size) {
+  const File numbers = Noise(size.pixels());
+  File file;
+  int error = 0;
+  GifFileType* gif = EGifOpen(
+      &file,
+      [](GifFileType* to, const GifByteType* bytes, int count) {
+        const auto* first = reinterpret_cast<const std::byte*>(bytes);
+        auto& written = *static_cast<File*>(to->UserData);
+        written.insert(written.end(), first, first + count);
+        return count;
+      },
+      &error);
+  FOVEA_CHECK(gif != nullptr);
+  ColorMapObject* colours = GifMakeMapObject(256, nullptr);
+  FOVEA_CHECK(EGifPutScreenDesc(gif, size.width, size.height, 8, 0, colours) == GIF_OK);
+  FOVEA_CHECK(EGifPutImageDesc(gif, 0, 0, size.width, size.height, false, nullptr) == GIF_OK);
+  for (int y = 0; y < size.height; ++y) {
+    auto* row = const_cast<uint8_t*>(Data(numbers)) + size_t{1} * y * size.width;
+    FOVEA_CHECK(EGifPutLine(gif, row, size.width) == GIF_OK);
+  }
+  GifFreeMapObject(colours);
+  FOVEA_CHECK(EGifCloseFile(gif, &error) == GIF_OK);
+  return file;
+}
+
+// With a header of 40 bytes: rows of `bits`, or runs that a file of `bits` 8 ends each row in.
+File Bmp(Size size, int bits, bool runs) {
+  File pixels;
+  if (runs) {
+    for (int y = 0; y < size.height; ++y) {
+      for (int left = size.width; left > 0; left -= 255) {
+        pixels.push_back(std::byte(std::min(left, 255)));
+        pixels.push_back(std::byte(y));
+      }
+      pixels.resize(pixels.size() + 2);
+    }
+  } else {
+    pixels = Noise((size_t{1} * size.width * bits + 31) / 32 * 4 * size.height);
+  }
+  const uint32_t start = 14 + 40 + (bits == 8 ? 1024 : 0);
+  File file = testing::FromText("BM") + testing::Little32(0) + testing::Little32(0) +
+              testing::Little32(start) + testing::Little32(40) + testing::Little32(size.width) +
+              testing::Little32(size.height) + testing::Little32(1 | bits << 16) +
+              testing::Little32(runs ? 1 : 0);
+  file.resize(start);
+  return std::move(file) + pixels;
+}
+
+// Big-endian, uncompressed, in one strip or in strips of 16 rows.
+File Tiff(Size size, int rows_per_strip) {
+  const int strips = (size.height + rows_per_strip - 1) / rows_per_strip;
+  const uint32_t row = 3 * size.width, pixels = row * size.height;
+  File offsets, counts;
+  for (int i = 0; i < strips; ++i) {
+    const int rows = std::min(rows_per_strip, size.height - i * rows_per_strip);
+    offsets = std::move(offsets) + testing::Big32(8 + i * rows_per_strip * row);
+    counts = std::move(counts) + testing::Big32(rows * row);
+  }
+  const uint32_t directory = 8 + pixels, behind = directory + 2 + 9 * 12 + 4;
+  const auto entry = [](uint32_t tag, uint32_t count, uint32_t value) {
+    return testing::Big16(tag) + testing::Big16(4) + testing::Big32(count) + testing::Big32(value);
+  };
+  const auto list = [&](uint32_t tag, const File& values, uint32_t at) {
+    const bool inside = values.size() == 4;
+    return entry(tag, static_cast<uint32_t>(strips), inside ? U32Big(values, 0) : at);
+  };
+  return testing::FromText(std::string_view("MM\0*", 4)) + testing::Big32(directory) +
+         Noise(pixels) + testing::Big16(9) + entry(256, 1, size.width) +
+         entry(257, 1, size.height) + entry(258, 1, 8) + entry(259, 1, 1) + entry(262, 1, 2) +
+         list(273, offsets, behind) + entry(277, 1, 3) + entry(278, 1, rows_per_strip) +
+         list(279, counts, behind + offsets.size()) + testing::Big32(0) + offsets + counts;
+}
+
+#ifdef FOVEA_AVIF
+File Avif(Size size, avifPixelFormat format, int depth, bool alpha) {
+  avifImage* image = avifImageCreate(size.width, size.height, depth, format);
+  avifImageAllocatePlanes(image, alpha ? AVIF_PLANES_ALL : AVIF_PLANES_YUV);
+  for (int plane = 0; plane < 3; ++plane) {
+    const int rows =
+        plane > 0 && format == AVIF_PIXEL_FORMAT_YUV420 ? (size.height + 1) / 2 : size.height;
+    std::memset(image->yuvPlanes[plane], 0, size_t{image->yuvRowBytes[plane]} * rows);
+  }
+  if (alpha) std::memset(image->alphaPlane, 0, size_t{image->alphaRowBytes} * size.height);
+  avifEncoder* encoder = avifEncoderCreate();
+  encoder->speed = AVIF_SPEED_FASTEST;
+  avifRWData out = AVIF_DATA_EMPTY;
+  FOVEA_CHECK(avifEncoderWrite(encoder, image, &out) == AVIF_RESULT_OK);
+  const File file = FromData(out.data, out.size);
+  avifRWDataFree(&out);
+  avifEncoderDestroy(encoder);
+  avifImageDestroy(image);
+  return file;
+}
+#endif
+
 File Turned(const File& jpeg) {
   const std::string_view exif("Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 32);
   return File(jpeg.begin(), jpeg.begin() + 2) +
@@ -229,6 +331,15 @@ const Case kCases[] = {
     {"LossyAlphaWebp", [](Size size) { return EncodedWebp(size, 4, Webp::kLossy); }},
     {"LosslessWebp", [](Size size) { return EncodedWebp(size, 3, Webp::kLossless); }},
     {"LosslessAlphaWebp", [](Size size) { return EncodedWebp(size, 4, Webp::kLossless); }},
+    {"Gif", Gif},
+    {"Bmp", [](Size size) { return Bmp(size, 24, false); }},
+    {"BmpOfRuns", [](Size size) { return Bmp(size, 8, true); }},
+    {"TiffOfStrips", [](Size size) { return Tiff(size, 16); }},
+    {"TiffOfOneStrip", [](Size size) { return Tiff(size, size.height); }},
+#ifdef FOVEA_AVIF
+    {"Avif", [](Size size) { return Avif(size, AVIF_PIXEL_FORMAT_YUV420, 8, false); }},
+    {"TenBitAlphaAvif", [](Size size) { return Avif(size, AVIF_PIXEL_FORMAT_YUV444, 10, true); }},
+#endif
 };
 
 class DecodeMemory : public ::testing::TestWithParam<Case> {};
@@ -284,6 +395,46 @@ TEST(DecodeMemoryOfHostileImages, Row39TablesThatAWebpAsksForAreBounded) {
   }
 }
 
+#ifdef FOVEA_AVIF
+// Each cell has a context of its own.
+TEST(DecodeMemoryOfGrids, Row39StaysWithinWhatTheProbeSaid) {
+  constexpr uint32_t kSide = 10;
+  avifImage* cell = avifImageCreate(64, 64, 8, AVIF_PIXEL_FORMAT_YUV444);
+  avifImageAllocatePlanes(cell, AVIF_PLANES_YUV);
+  for (int plane = 0; plane < 3; ++plane) std::memset(cell->yuvPlanes[plane], 0, 64 * 64);
+  const std::vector<const avifImage*> cells(kSide * kSide, cell);
+  avifEncoder* encoder = avifEncoderCreate();
+  encoder->speed = AVIF_SPEED_FASTEST;
+  avifRWData out = AVIF_DATA_EMPTY;
+  ASSERT_EQ(
+      avifEncoderAddImageGrid(encoder, kSide, kSide, cells.data(), AVIF_ADD_IMAGE_FLAG_SINGLE),
+      AVIF_RESULT_OK);
+  ASSERT_EQ(avifEncoderFinish(encoder, &out), AVIF_RESULT_OK);
+  const File file = FromData(out.data, out.size);
+  avifRWDataFree(&out);
+  avifEncoderDestroy(encoder);
+  avifImageDestroy(cell);
+  const absl::StatusOr<ImageInfo> info = ProbeImage(file, {});
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->width, 64 * static_cast<int>(kSide));
+  EXPECT_LE(Used(file, *info), info->decode_bytes);
+}
+#endif
+
+TEST(DecodeMemoryOfHostileImages, Row115WhatIsDecodedOrRefusedStaysWithinWhatTheProbeSaid) {
+  for (const testing::HostileFile& hostile : testing::HostileFiles()) {
+    int64_t before = live;
+    peak = before;
+    const absl::StatusOr<ImageInfo> info = ProbeImage(hostile.file, {});
+    EXPECT_LE(peak - before, 2 * limits::kMiB + hostile.probe_bytes) << hostile.name;
+    if (!info.ok()) continue;
+    before = live;
+    peak = before;
+    (void)DecodeImage(hostile.file, *info);
+    EXPECT_LE(peak - before, info->decode_bytes) << hostile.name;
+  }
+}
+
 void ExpectThatMissingMemoryIsNoDamage(const File& file, const ImageInfo& info) {
   ASSERT_TRUE(DecodeImage(file, info).ok());
   const int64_t kept = live_blocks;  // by the thread
@@ -310,7 +461,6 @@ TEST_P(DecodeMemory, MissingMemoryIsNoDamageAndLeavesNothing) {
   const File file = GetParam().make(kMiddling);
   const absl::StatusOr<ImageInfo> info = ProbeImage(file, {});
   ASSERT_TRUE(info.ok()) << info.status();
-  // A thread of its own: TurboJPEG's decompressor, which a thread keeps, has seen nothing else.
   std::thread([&] { ExpectThatMissingMemoryIsNoDamage(file, *info); }).join();
 }
 

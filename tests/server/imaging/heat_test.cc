@@ -46,6 +46,16 @@ TEST(HeatTest, ColoursGoFromTheLeastNumberToTheLargest) {
   ExpectNear(At(drawn, 1, 20), {33, 145, 140}, 5);
 }
 
+TEST(HeatTest, AMarkedPlaceHasALightRingAroundIt) {
+  RgbImage drawn = Plain(64, 128, 100);
+  MarkPlace(drawn, 40.5, 20.5);
+  ExpectNear(At(drawn, 20, 40), {100, 100, 100});  // it stays visible itself
+  EXPECT_GT(At(drawn, 20, 45)[0], 180);
+  EXPECT_LT(At(drawn, 20, 46)[0], 80) << "a dark edge";
+  ExpectNear(At(drawn, 20, 60), {100, 100, 100});
+  MarkPlace(drawn, 128, 64);  // partly outside
+}
+
 TEST(HeatTest, AMapLiesWhereTheModelSawIt) {
   // Of 60 x 100 pixels, halved, the model saw 20 x 20 from (5, 15): pixels 10 to 50, 30 to 70.
   const ImageTransform seen{.source_height = 60,

@@ -178,4 +178,138 @@ File WebpOfManyPrefixCodes(uint32_t side) {
   return WebpFile(WebpChunk("VP8L", bits));
 }
 
+TiffTag Tag(uint32_t tag, uint32_t number) { return {tag, 4, 1, Big32(number)}; }
+
+File TiffFile(const File& data, const std::vector<TiffTag>& tags) {
+  const auto directory = static_cast<uint32_t>(8 + data.size());
+  const auto behind = static_cast<uint32_t>(directory + 2 + 12 * tags.size() + 4);
+  File entries, values;
+  for (const TiffTag& tag : tags) {
+    File value = tag.values;
+    if (value.size() > 4) {
+      value = Big32(static_cast<uint32_t>(behind + values.size()));
+      values.insert(values.end(), tag.values.begin(), tag.values.end());
+    }
+    value.resize(4);
+    entries = std::move(entries) + Big16(tag.tag) + Big16(tag.type) + Big32(tag.count) + value;
+  }
+  return FromText(std::string_view("MM\0*", 4)) + Big32(directory) + data +
+         Big16(static_cast<uint32_t>(tags.size())) + entries + Big32(0) + values;
+}
+
+File AvifBox(std::string_view type, const File& contents) {
+  return Big32(static_cast<uint32_t>(contents.size() + 8)) + FromText(type) + contents;
+}
+
+File AvifStill(uint32_t width, uint32_t height, const File& av1,
+               const std::vector<AvifExtent>& extents, const File& tables) {
+  const File version = Big32(0);
+  const File name = File(1);
+  const auto meta = [&](uint32_t data_at) {
+    File places;
+    for (const AvifExtent& extent : extents) {
+      places = std::move(places) + Big32(data_at + extent.offset) + Big32(extent.length);
+    }
+    const File location = version + Big16(0x4400) + Big16(1) + Big16(1) + Big16(0) +
+                          Big16(static_cast<uint32_t>(extents.size())) + places;
+    const File item = Big32(2 << 24) + Big16(1) + Big16(0) + FromText("av01") + name;
+    const File configuration = Big32(0x81000c00);  // 8 bits, 4:2:0
+    const File properties =
+        AvifBox("ispe", version + Big32(width) + Big32(height)) + AvifBox("av1C", configuration);
+    const File associations =
+        version + Big32(1) + Big16(1) + File{std::byte(2), std::byte(1), std::byte(0x82)};
+    return AvifBox(
+        "meta", version + AvifBox("hdlr", version + Big32(0) + FromText("pict") + File(12) + name) +
+                    AvifBox("pitm", version + Big16(1)) + AvifBox("iloc", location) +
+                    AvifBox("iinf", version + Big16(1) + AvifBox("infe", item)) +
+                    AvifBox("iprp", AvifBox("ipco", properties) + AvifBox("ipma", associations)) +
+                    tables);
+  };
+  const File type = AvifBox("ftyp", FromText("avif") + Big32(0) + FromText("avifmif1"));
+  const auto data_at = static_cast<uint32_t>(type.size() + meta(0).size() + 8);
+  return type + meta(data_at) + AvifBox("mdat", av1);
+}
+
+namespace {
+
+// Writes bits, the highest of each number first.
+struct BitFile {
+  File bytes;
+  int free = 0;  // of the last byte
+
+  BitFile& Put(uint32_t value, int count) {
+    for (int bit = count - 1; bit >= 0; --bit) {
+      if (free == 0) {
+        bytes.push_back(std::byte(0));
+        free = 8;
+      }
+      bytes.back() |= std::byte((value >> bit & 1) << --free);
+    }
+    return *this;
+  }
+};
+
+// A sequence header: 8 bits, 4:2:0, blocks of 64 x 64, and nothing that is optional.
+File Av1Sequence(uint32_t width, uint32_t height) {
+  BitFile bits;
+  bits.Put(0, 3 + 1 + 1);           // profile 0, no still picture, not its short header
+  bits.Put(0, 1 + 1 + 5 + 12 + 5);  // no timing or delay; one operating point of level 2.0
+  bits.Put(15, 4).Put(15, 4).Put(width - 1, 16).Put(height - 1, 16);
+  bits.Put(0, 1 + 1 + 1 + 1);      // no frame numbers, large blocks, filter-intra, intra edges
+  bits.Put(0, 1 + 1 + 1 + 1 + 1);  // no inter-intra, masks, warps, dual filters, order hints
+  bits.Put(0, 1 + 1);              // no tools for screen contents
+  bits.Put(0, 1 + 1 + 1);          // no super-resolution, CDEF, restoration
+  bits.Put(0, 1 + 1 + 1).Put(1, 1).Put(0, 2 + 1);  // 8 bits, with chroma, of full range
+  bits.Put(0, 1).Put(1, 1);                        // no film grain; the end
+  return bits.bytes;
+}
+
+// A key frame (number 0), or an inter frame without differences from it, of few bits a pixel.
+File Av1Frame(uint32_t width, uint32_t height, int number, bool shown) {
+  const bool key = number == 0;
+  BitFile bits;
+  bits.Put(0, 1).Put(key ? 0 : 1, 2).Put(shown, 1);
+  if (!shown) bits.Put(0, 1);          // nor later
+  if (!key || !shown) bits.Put(1, 1);  // error-resilient
+  bits.Put(1, 1).Put(0, 1);            // probabilities stay; the sequence's size
+  if (!key || !shown) bits.Put(key ? 0xff : 1 << number % 8, 8);  // is kept there
+  if (!key) {
+    for (int reference = 0; reference < 7; ++reference) bits.Put((number + 7) % 8, 3);
+  }
+  bits.Put(0, 1);                                // shown at that size
+  if (!key) bits.Put(0, 1).Put(1, 1).Put(0, 1);  // precision, filters, motion modes
+  bits.Put(1, 1);                                // tiles of one size: one
+  if (width > 64) bits.Put(0, 1);
+  if (height > 64) bits.Put(0, 1);
+  bits.Put(100, 8).Put(0, 1 + 1 + 1 + 1);  // the quantiser
+  bits.Put(0, 1 + 1);                      // no segments, no quantiser's changes
+  bits.Put(0, 6 + 6 + 3 + 1);              // no loop filter
+  bits.Put(0, 1);                          // the largest transforms
+  if (!key) bits.Put(0, 1);                // one reference a block
+  bits.Put(0, 1);                          // all transforms
+  if (!key) bits.Put(0, 7);                // no global motion
+  return bits.bytes + File(64);
+}
+
+}  // namespace
+
+File Av1Unit(int type, const File& payload) {
+  File unit = {std::byte(type << 3 | 2)};
+  size_t length = payload.size();
+  do {
+    unit.push_back(std::byte((length & 0x7f) | (length >= 0x80 ? 0x80 : 0)));
+    length >>= 7;
+  } while (length > 0);
+  return std::move(unit) + payload;
+}
+
+File Av1Frames(uint32_t width, uint32_t height, int hidden) {
+  constexpr int kSequence = 1, kDelimiter = 2, kFrame = 6;
+  File data = Av1Unit(kDelimiter, {}) + Av1Unit(kSequence, Av1Sequence(width, height));
+  for (int number = 0; number <= hidden; ++number) {
+    data = std::move(data) + Av1Unit(kFrame, Av1Frame(width, height, number, number == hidden));
+  }
+  return data;
+}
+
 }  // namespace fovea::testing

@@ -51,4 +51,28 @@ File WebpFile(const File& chunks);
 // has prefix codes of its own: 36 bits a block in the file, 20 KB in libwebp.
 File WebpOfManyPrefixCodes(uint32_t side);
 
+// TIFF, big-endian: an entry of a directory. Values of more than four bytes are put behind it; four
+// bytes or fewer lie in it, whatever `type` and `count` say.
+struct TiffTag {
+  uint32_t tag, type, count;
+  File values;
+};
+TiffTag Tag(uint32_t tag, uint32_t number);  // a LONG
+// `data` begins at byte 8; the directory follows it.
+File TiffFile(const File& data, const std::vector<TiffTag>& tags);
+
+// AVIF: a box, and a still picture of these sides by its boxes. `extents`: offsets into `av1` and
+// lengths, which the picture's data are joined from; `tables`: further boxes of the meta box.
+File AvifBox(std::string_view type, const File& contents);
+struct AvifExtent {
+  uint32_t offset, length;
+};
+File AvifStill(uint32_t width, uint32_t height, const File& av1,
+               const std::vector<AvifExtent>& extents, const File& tables = {});
+// AV1 data (AV1 bitstream specification, sections 5.3 to 5.11) of a frame that is shown behind
+// `hidden` ones that are not. Each is kept as a reference for another.
+File Av1Frames(uint32_t width, uint32_t height, int hidden);
+// An OBU with its length.
+File Av1Unit(int type, const File& payload);
+
 }  // namespace fovea::testing

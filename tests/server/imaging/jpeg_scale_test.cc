@@ -56,7 +56,6 @@ TEST(JpegScale, WhatIsDecodedIsAtLeastTwiceWhatIsMadeOfIt) {
               << height << " x " << width;
           ASSERT_GE(box.width, 2.0 * static_cast<double>(plan.resized_width))
               << height << " x " << width;
-          // TurboJPEG finds the scale by these: no two of its eighths may have the same.
           ASSERT_GE(std::min(DecodedSide(height, halvings), DecodedSide(width, halvings)), 8);
         }
       }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -35,6 +36,27 @@ TEST(LineChartsTest, TwoChartsInARow) {
   EXPECT_EQ(three.width, two.width);
   EXPECT_FALSE(Highest(one, one.width / 2, one.width).has_value());
   EXPECT_TRUE(Highest(two, two.width / 2, two.width).has_value());
+}
+
+TEST(LineChartsTest, AHeadingStandsAboveAllCharts) {
+  const LineChart chart{.title = "a", .lines = {{.values = {1.0, 2.0}}}};
+  const RgbImage without = DrawLineCharts({chart}, "layer");
+  const RgbImage with = DrawLineCharts({chart}, "layer", "shapes/1, dense");
+  ASSERT_GT(with.height, without.height);
+  EXPECT_EQ(with.width, without.width);
+  const int above = with.height - without.height;
+  const uint8_t* first = with.pixels.get();
+  const uint8_t* chart_begins = first + 3 * above * with.width;
+  EXPECT_TRUE(std::any_of(first, chart_begins, [](uint8_t level) { return level < 128; }));
+  EXPECT_TRUE(std::equal(chart_begins, first + 3 * with.height * with.width, without.pixels.get()));
+}
+
+TEST(LineChartsTest, AxesBeginAtZeroWhereTheLinesStillHaveAFifth) {
+  const auto bottom = [](double least) {  // of the smaller number, from below
+    const RgbImage drawn = DrawLineCharts({{.lines = {{.values = {least, 1.0}}}}}, "layer");
+    return drawn.height - *Highest(drawn, 0, drawn.width / 12);
+  };
+  EXPECT_GT(bottom(0.75), bottom(0.95) + 50);  // far above the axis, and near it
 }
 
 TEST(LineChartsTest, WhatIsLargerStandsHigher) {

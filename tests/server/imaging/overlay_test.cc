@@ -13,6 +13,8 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <new>
+#include <opencv2/core.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -243,6 +245,25 @@ TEST(Overlay, TagsDoNotCoverEachOther) {
   }
 }
 
+TEST(Overlay, TagsOfACrowdDoNotCoverEachOther) {
+  const RgbImage ground = Ground(600, 800, 128, 128);
+  constexpr int kCrowd = 24;
+  std::vector<DrawnObject> objects;
+  for (int i = 0; i < kCrowd; ++i) {  // best first, each with a class of its own
+    objects.push_back({390, 290, 400, 300, 0.9f, i % 8, "cat", {}});
+  }
+  std::array<int64_t, 8> alone{};
+  for (int i = 0; i < 8; ++i) {
+    alone[i] = SolidPlaces(DrawObjects(ground, {&objects[i], 1}), ground.height, i);
+    ASSERT_GT(alone[i], 200);
+  }
+  const RgbImage together = DrawObjects(ground, objects);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_GE(SolidPlaces(together, ground.height, i), kCrowd / 8 * alone[i] * 3 / 4)
+        << "class " << i;
+  }
+}
+
 TEST(Overlay, BoxesThatMakeNoSenseAreDrawnSomewhere) {
   for (const DrawnObject& object :
        {DrawnObject{10, 10, 10, 10, 0, 0, "", {}}, DrawnObject{30, 30, 10, 10, 0, 0, "", {}},
@@ -281,7 +302,7 @@ TEST(Overlay, MasksColourTheirPixels) {
   }
   const RgbImage drawn = DrawObjects(ground, {&object, 1});
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(At(drawn, 325, 250)[c], 0.55 * ClassColour(2)[c] + 0.45 * 128, 1);
+    EXPECT_NEAR(At(drawn, 325, 250)[c], 0.75 * ClassColour(2)[c] + 0.25 * 128, 1);
   }
   EXPECT_EQ(At(drawn, 325, 320)[0], 128);
 }
@@ -339,10 +360,68 @@ TEST(Overlay, ClassesColourTheirPixels) {
   const RgbImage drawn = DrawClasses(ground, Classes(600, 800), {{0, "sky"}});
   const uint8_t* sky = At(drawn, 100, 100);
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(sky[c], 0.55 * ClassColour(0)[c] + 0.45 * 128, 1);
+    EXPECT_NEAR(sky[c], 0.75 * ClassColour(0)[c] + 0.25 * 128, 1);
     EXPECT_LT(At(drawn, 299, 100)[c], 60) << "the border";
   }
   EXPECT_GT(drawn.height, 600) << "the legend";
+}
+
+// Whatever the picture shows there: a colour of its own mixes with none of the classes'.
+TEST(Overlay, WhatIsPaintedIsNearestToItsColourInTheLegend) {
+  const auto distance = [](const uint8_t* pixel, const Rgb& colour) {
+    return std::hypot(pixel[0] - colour[0], pixel[1] - colour[1], pixel[2] - colour[2]);
+  };
+  for (const Rgb& shown : {Rgb{0, 0, 0},
+                           {255, 255, 255},
+                           {128, 128, 128},
+                           {255, 0, 0},
+                           {0, 255, 0},
+                           {0, 0, 255},
+                           {255, 255, 0},
+                           {0, 255, 255}}) {
+    RgbImage ground = Ground(600, 800, 0, 0);
+    for (size_t i = 0; i < ground.size(); ++i) ground.pixels[i] = shown[i % 3];
+    for (int own = 0; own < 8; ++own) {
+      const std::vector<uint16_t> map(600 * 800, own);
+      const DrawnObject object{0, 0, 0, 0, 0, own, "", {0, 600 * 800}};
+      for (const RgbImage& drawn :
+           {DrawClasses(ground, map, {}), DrawObjects(ground, {&object, 1})}) {
+        const uint8_t* const pixel = At(drawn, 400, 400);
+        for (int other = 0; other < 8; ++other) {
+          EXPECT_LE(distance(pixel, ClassColour(own)), distance(pixel, ClassColour(other)))
+              << "class " << own << " looks as " << other;
+        }
+      }
+    }
+  }
+}
+
+TEST(Overlay, TheBackgroundStaysAsItIs) {
+  const RgbImage ground = Ground(600, 800, 0, 255);
+  std::vector<uint16_t> map(600 * 800, 0);
+  for (int y = 200; y < 400; ++y) std::fill_n(map.begin() + 800 * y + 300, 200, uint16_t{2});
+  const RgbImage drawn = DrawClasses(ground, map, {{0, "Background"}, {2, "cat"}});
+  for (int y = 0; y < 600; ++y) {
+    for (int x = 0; x < 800; ++x) {
+      const bool inside = y >= 200 && y < 400 && x >= 300 && x < 500;
+      const bool same = std::equal(At(drawn, y, x), At(drawn, y, x) + 3, At(ground, y, x));
+      ASSERT_NE(same, inside) << x << ", " << y;
+    }
+  }
+  // A border on each side of it; and a legend that shows the colours that are there.
+  for (const auto& [y, x] : {std::pair(200, 400), {399, 400}, {300, 300}, {300, 499}}) {
+    EXPECT_LT(At(drawn, y, x)[0], 60) << x << ", " << y;
+  }
+  const auto in_legend = [&](const Rgb& colour) {
+    for (int y = 600; y < drawn.height; ++y) {
+      for (int x = 0; x < 800; ++x) {
+        if (std::equal(colour.begin(), colour.end(), At(drawn, y, x))) return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_TRUE(in_legend(ClassColour(2)));
+  EXPECT_FALSE(in_legend(ClassColour(0)));
 }
 
 TEST(Overlay, ScoresStandBelowThePictureInTheirOrder) {
@@ -494,6 +573,29 @@ TEST(GoldenPictures, AreNotThoseWithABoxMissingOrThreePixelsAside) {
       }
     }
   }
+}
+
+// As OpenCV's own where memory is used up.
+class NoMemory : public cv::MatAllocator {
+ public:
+  NoMemory() { cv::Mat::setDefaultAllocator(this); }
+  ~NoMemory() override { cv::Mat::setDefaultAllocator(cv::Mat::getStdAllocator()); }
+  cv::UMatData* allocate(int, const int*, int, void*, size_t*, cv::AccessFlag,
+                         cv::UMatUsageFlags) const override {
+    CV_Error(cv::Error::StsNoMem, "no memory");
+  }
+  bool allocate(cv::UMatData*, cv::AccessFlag, cv::UMatUsageFlags) const override { return false; }
+  void deallocate(cv::UMatData*) const override {}
+};
+
+TEST(Overlay, MemoryThatOpenCvDoesNotGetIsTheStandardLibrarysException) {
+  const RgbImage ground = Ground(200, 320, 0, 255);
+  const std::vector<DrawnObject> objects = ObjectsWithMasks(200, 320);
+  const std::vector<uint16_t> map = Classes(200, 320);
+  const NoMemory none_left;
+  EXPECT_THROW(DrawScores(ground, {}), std::bad_alloc);
+  EXPECT_THROW(DrawObjects(ground, objects), std::bad_alloc);
+  EXPECT_THROW(DrawClasses(ground, map, {}), std::bad_alloc);
 }
 
 TEST(GoldenPictures, AreNotThoseWithoutALegend) {

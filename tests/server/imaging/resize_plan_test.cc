@@ -39,6 +39,16 @@ TEST(ResizePlan, TheShorterSideIsScaledAndTheMiddleKept) {
   }
 }
 
+TEST(ResizePlan, ACropsOffsetMayBeRoundedDownAsTransformersDoes) {
+  PreprocessSpec spec = Square(224, 0.875);
+  spec.floor_crop_offset = true;
+  // (341 - 224) / 2 = 58.5, (259 - 224) / 2 = 17.5: to even they are 58 and 18.
+  EXPECT_EQ(PlanResize(375, 500, spec), (ResizePlan{256, 341, 16, 58, 224, 224}));
+  EXPECT_EQ(PlanResize(256, 259, spec), (ResizePlan{256, 259, 16, 17, 224, 224}));
+  spec.floor_crop_offset = false;
+  EXPECT_EQ(PlanResize(256, 259, spec), (ResizePlan{256, 259, 16, 18, 224, 224}));
+}
+
 TEST(ResizePlan, AnOblongModelIsCoveredByTheRoundedSize) {
   const PreprocessSpec spec{.sizes = {{256, 192}}, .crop_fraction = 1.0};
   // 375 / 256 is the smaller ratio: 500 / (375 / 256) = 341.33

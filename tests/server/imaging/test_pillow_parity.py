@@ -1,4 +1,4 @@
-"""What imaging makes of a file is, bit for bit, what Pillow, torchvision and timm make of it.
+"""What imaging makes of a file is, bit for bit, what Pillow 13, torchvision and timm make of it.
 
 The design asks for one level of difference when shrinking and two when enlarging; equality is what there is, so
 equality is what is held.
@@ -47,7 +47,16 @@ def picture(height: int, width: int) -> np.ndarray:
 
 
 SIZES = [(375, 500), (500, 375), (224, 224), (256, 256), (97, 61), (33, 47), (1, 1)]
-SIZES += [(1, 9), (9, 1), (223, 225), (768, 501), (601, 799), (20, 1999), (640, 16)]
+SIZES += [
+    (1, 9),
+    (9, 1),
+    (223, 225),
+    (768, 501),
+    (601, 799),
+    (20, 1999),
+    (640, 16),
+    (400, 200),
+]
 # Input size, crop_pct, crop_mode of timm's configurations, and sizes of our own.
 SPECS = [
     ((224, 224), 0.875, "center"),

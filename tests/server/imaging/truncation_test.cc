@@ -21,7 +21,12 @@ class Truncation : public ::testing::TestWithParam<const char*> {};
 TEST_P(Truncation, Row17EveryByteOffsetIsTruncated) {
   const File whole = ReadImage(GetParam());
   ASSERT_TRUE(Decode(whole).ok());
-  for (size_t size = 1; size < whole.size(); ++size) {
+  // PNG's last chunk holds nothing (row 112), nor does GIF's last byte.
+  const std::string_view name = GetParam();
+  const size_t needless = name.ends_with(".png") ? 12 : name.ends_with(".gif") ? 1 : 0;
+  // AVIF begins with a length, by which it cannot be recognised.
+  const size_t first = name.ends_with(".avif") ? 5 : 1;
+  for (size_t size = first; size < whole.size() - needless; ++size) {
     const absl::Status status = Decode(Prefix(whole, size)).status();
     ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << size;
     ASSERT_EQ(ReasonOf(status), "image.truncated") << size << " of " << whole.size();
@@ -33,8 +38,14 @@ INSTANTIATE_TEST_SUITE_P(Row17, Truncation,
                                            "cmyk.jpg", "orientation_6.jpg", "gray.jpg", "rgb_8.png",
                                            "rgba_16_interlaced.png", "palette_4_alpha.png",
                                            "lossy.webp", "lossless.webp", "lossy_alpha.webp",
-                                           "lossless_alpha.webp", "orientation_5.webp",
-                                           "tiny.webp"));
+                                           "lossless_alpha.webp", "orientation_5.webp", "tiny.webp",
+                                           "animated.webp", "plain.gif", "bits_24.bmp",
+                                           "bits_1.bmp", "rgb_raw.tif", "strips_big.tif"));
+
+#ifdef FOVEA_AVIF
+INSTANTIATE_TEST_SUITE_P(Row17Avif, Truncation,
+                         ::testing::Values("420.avif", "alpha.avif", "animated.avif"));
+#endif
 
 // The entropy-coded bytes stop anywhere and the file then ends as it should: only the decoder can
 // tell.

@@ -70,12 +70,14 @@ TEST_F(ConfigFileTest, RepeatedFlagsReplaceThoseOfTheFile) {
 }
 
 TEST_F(ConfigFileTest, WhatIsWrongIsToldWithFileAndLine) {
-  EXPECT_THAT(Refusal("model-repository = \"m\"\ngrpc-prot = 1\n"),
-              HasSubstr(path_ + ", line 2: unknown key 'grpc-prot'"));
+  EXPECT_THAT(
+      Refusal("model-repository = \"m\"\ngrpc-prot = 1\n"),
+      HasSubstr(path_ + ", line 2: unknown key 'grpc-prot'; the keys are the flags of fovea-server "
+                        "--help, without their dashes; did you mean 'grpc-port'?"));
   EXPECT_THAT(Refusal("[server]\ngrpc-port = 1\n"), HasSubstr("line 1: unknown key 'server'"));
   EXPECT_THAT(Refusal("\n\ngrpc-port = 1\ngrpc-port = 2\n"), HasSubstr("line 4: "));
   EXPECT_THAT(Refusal("host = \"a\n"), HasSubstr("line 1: "));
-  EXPECT_THAT(Refusal("host = localhost\n"), HasSubstr("line 1: "));
+  EXPECT_THAT(Refusal("# A\nhost = localhost\n"), HasSubstr(", line 2: 'host = localhost': "));
   EXPECT_THAT(Refusal("host = 1979-05-27\n"), HasSubstr("line 1: host takes numbers"));
   EXPECT_THAT(Refusal("host = [[\"a\"]]\n"), HasSubstr("line 1: host takes numbers"));
   for (const char* key : {"api-keys-file", "tls-client-ca", "tls-cert", "host"}) {
@@ -86,9 +88,15 @@ TEST_F(ConfigFileTest, WhatIsWrongIsToldWithFileAndLine) {
   EXPECT_THAT(Refusal("help = true\n"), HasSubstr("unknown key 'help'"));
   EXPECT_THAT(Refusal("config = \"other.toml\"\n"), HasSubstr("unknown key 'config'"));
   EXPECT_THAT(Refusal("check-config = true\n"), HasSubstr("unknown key 'check-config'"));
-  EXPECT_THAT(Refusal("model-repository = \"m\"\ngrpc-port = 70000\n"), HasSubstr("--grpc-port"));
-  EXPECT_THAT(Refusal("model-repository = \"m\"\ngrpc-port = [1, 2]\n"), HasSubstr("--grpc-port"));
-  EXPECT_THAT(Refusal("model-repository = \"m\"\ndrain-delay = 1.5\n"), HasSubstr("--drain-delay"));
+  // What CLI11 or the flags together find wrong.
+  for (const char* line :
+       {"grpc-port = 70000", "grpc-port = [1, 2]", "grpc-port = 8002", "drain-delay = 1.5",
+        "access-log = \"some\"", "max-message = 257", "tls-cert = \"c\"", "triton-metrics = 7.5",
+        "triton-metrics = [true, false]", "load-model = \"x\"", "max-gpu-bytes = \"much\""}) {
+    EXPECT_THAT(Refusal(std::string("model-repository = \"m\"\n") + line + "\n"),
+                testing::StartsWith(path_ + ", line 2: "))
+        << line;
+  }
 }
 
 TEST_F(ConfigFileTest, AFileThatIsNotThereIsAMistake) {

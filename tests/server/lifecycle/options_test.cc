@@ -3,7 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
 
 namespace fovea {
 namespace {
@@ -56,6 +63,20 @@ TEST(OptionsTest, MistakesExitWithTwo) {
   EXPECT_EQ(Parse({"--model-repository", "m", "--no-such-flag"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--model-control-mode", "maybe"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--load-model", "x"}).exit_code, 2);
+}
+
+TEST(OptionsTest, MistakesSayWhereTheyAreAndWhatWasMeant) {
+  const auto told = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), {"--model-repository", "m"});
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(Parse(arguments).exit_code, 2);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(told({"--grpc_port", "1"}), testing::HasSubstr("; did you mean '--grpc-port'?\n"));
+  setenv("FOVEA_GRPC_PORT", "99999", 1);
+  EXPECT_THAT(told({}), testing::StartsWith("FOVEA_GRPC_PORT: --grpc-port: Value 99999 not in"));
+  EXPECT_THAT(told({"--grpc-port=88888"}), testing::StartsWith("--grpc-port: Value 88888 not in"));
+  unsetenv("FOVEA_GRPC_PORT");
 }
 
 TEST(OptionsTest, TwoPortsThatAreOneAreAMistake) {
@@ -121,10 +142,63 @@ TEST(OptionsTest, TlsNeedsACertificateAndItsKey) {
 TEST(OptionsTest, AFileWithoutANameIsAMistakeAndNotNone) {
   EXPECT_EQ(Parse({"--model-repository", "m", "--api-keys-file", ""}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--tls-cert", "", "--tls-key", ""}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--otlp-endpoint", ""}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--otlp-endpoint", "c:1", "--otlp-ca", ""}).exit_code,
+            2);
   EXPECT_EQ(
       Parse({"--model-repository", "m", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", ""})
           .exit_code,
       2);
+}
+
+// docs/faults.md, row 98.
+TEST(OptionsTest, AVariableThatIsSetAndEmptyIsAMistakeAndNotNone) {
+  std::vector<std::string> variables;
+  VisitCommandLine([&](const CLI::App& app) {
+    for (const CLI::Option* option : app.get_options()) {
+      const std::string& name = option->get_envname();
+      if (name.starts_with("FOVEA_")) variables.push_back(name);
+    }
+  });
+  EXPECT_THAT(variables,
+              testing::IsSupersetOf({"FOVEA_API_KEYS_FILE", "FOVEA_TLS_CERT", "FOVEA_TLS_CLIENT_CA",
+                                     "FOVEA_GRPC_API", "FOVEA_HTTP_API", "FOVEA_CONFIG"}));
+  for (const std::string& name : variables) {
+    setenv(name.c_str(), "", 1);
+    testing::internal::CaptureStderr();
+    const auto parsed = Parse({"--model-repository", "m"});
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::HasSubstr(name + " is set and empty"));
+    EXPECT_EQ(parsed.exit_code, 2) << name;
+    EXPECT_FALSE(parsed.serve) << name;
+    unsetenv(name.c_str());
+  }
+}
+
+TEST(OptionsTest, VariablesThatAreNoFlagsAreNamed) {
+  const std::pair<const char*, const char*> variables[] = {
+      {"FOVEA_GRPC_PRT", "9"},                // misspelt
+      {"FOVEA_API_KEY_FILE", ""},             // misspelt, and empty
+      {"FOVEA_CHOICES", "off"},               // the kernels'
+      {"FOVEA_SERVER", "127.0.0.1:8001"},     // the command line's
+      {"FOVEA_SERVICE_HOST", "10.0.0.1"},     // Kubernetes', of a service called fovea
+      {"FOVEA_PORT", "tcp://10.0.0.1:8001"},  // the same
+      {"FOVEA_PORT_8001_TCP_PROTO", "tcp"},   // the same
+      {"FOVEA_HTTP_HEAD_TIMEOUT", "10000"}};  // a flag's
+  for (const auto& [name, value] : variables) setenv(name, value, 1);
+  const auto parsed = Parse({"--model-repository", "m"});
+  for (const auto& [name, value] : variables) unsetenv(name);
+  EXPECT_TRUE(parsed.serve);
+  const std::string told = absl::StrJoin(parsed.unknown_variables, "\n");
+  EXPECT_THAT(
+      told, testing::HasSubstr("variable FOVEA_GRPC_PRT does not belong to any flag; "
+                               "fovea-server --help lists them; did you mean 'FOVEA_GRPC_PORT'?"));
+  EXPECT_THAT(told, testing::HasSubstr("did you mean 'FOVEA_API_KEYS_FILE'?"));
+  for (const auto& [name, value] : std::span(variables).subspan(2)) {
+    EXPECT_THAT(parsed.unknown_variables,
+                testing::Each(testing::Not(testing::HasSubstr(std::string(name) + " "))))
+        << value;
+  }
 }
 
 TEST(OptionsTest, PortsAnswerTheGroupsThatAreNamed) {

@@ -1,14 +1,19 @@
 #include "server/observe/logging.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/limits.h"
 #include "server/core/log.h"
 
 namespace fovea {
@@ -20,11 +25,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
+constexpr std::chrono::seconds kLong(60);
+
 std::vector<std::string> LinesOf(std::string_view level, std::string_view format,
                                  const std::vector<std::pair<LogLevel, std::string>>& messages) {
   testing::internal::CaptureStderr();
-  SetUpLogging(level, format);
+  EXPECT_TRUE(SetUpLogging(level, format).ok());
   for (const auto& [severity, message] : messages) Log(severity, message);
+  EXPECT_TRUE(FlushLog(kLong));
   std::istringstream written(testing::internal::GetCapturedStderr());
   std::vector<std::string> lines;
   for (std::string line; std::getline(written, line);) lines.push_back(line);
@@ -42,6 +50,9 @@ const std::vector<std::string>& HostileTexts() {
                                                  "cut \xe2\x82",
                                                  std::string("NUL \0 here", 10),
                                                  "tab\tbell\a delete\x7f",
+                                                 "cats\u202egpj.exe",
+                                                 "one\u2028two\u2029three",
+                                                 "\u2066isolated\u2069 \u061c\u200e\u200f",
                                                  "\\u0041 \\n"};
   return texts;
 }
@@ -53,7 +64,10 @@ TEST(LoggingTest, AHostileTextIsOneLineOfTextWithoutControls) {
     for (const char c : lines[0]) {
       EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) << lines[0];
     }
-    EXPECT_THAT(lines[0], Not(HasSubstr("\xc2\x9b")));
+    for (const char* mark : {"\xc2\x9b", "\u202e", "\u2028", "\u2029", "\u2066", "\u2069", "\u061c",
+                             "\u200e", "\u200f"}) {
+      EXPECT_THAT(lines[0], Not(HasSubstr(mark)));
+    }
   }
 }
 
@@ -82,8 +96,9 @@ TEST(LoggingTest, PlainTextArrivesUnchanged) {
 TEST(LoggingTest, AnAnnouncementIsPlainTextOrAnObjectOnStandardOutput) {
   const auto announced = [](std::string_view format) {
     testing::internal::CaptureStdout();
-    SetUpLogging("error", format);
+    EXPECT_TRUE(SetUpLogging("error", format).ok());
     Announce("listening: grpc=[::1]:8001", {{"event", "listening"}, {"port", int64_t{8001}}});
+    EXPECT_TRUE(FlushLog(kLong));
     return testing::internal::GetCapturedStdout();
   };
   EXPECT_EQ(announced("text"), "listening: grpc=[::1]:8001\n");
@@ -103,6 +118,60 @@ TEST(LoggingTest, TheLevelDecidesWhatIsWritten) {
   EXPECT_THAT(LinesOf("info", "text", messages), SizeIs(3));
   EXPECT_THAT(LinesOf("warning", "text", messages), SizeIs(2));
   EXPECT_THAT(LinesOf("error", "text", messages), ElementsAre(EndsWith("four")));
+}
+
+// docs/faults.md, row 96: standard error is a full pipe that nobody reads.
+TEST(LoggingTest, NobodyWaitsForAReaderThatStallsAndTheGapIsToldWhereItIs) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int capacity = fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  ASSERT_GT(capacity, 0);
+  const std::string full(static_cast<size_t>(capacity), '\n');
+  ASSERT_EQ(write(ends[1], full.data(), full.size()), capacity);
+  const int before = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  close(ends[1]);
+  ASSERT_TRUE(SetUpLogging("info", "text").ok());
+  const int64_t dropped_before = DroppedLogLines();
+  const int total = limits::kMaxQueuedLogLines + 100;
+  for (int i = 0; i < total; ++i) Log(LogLevel::kInfo, "line " + std::to_string(i));
+  EXPECT_FALSE(FlushLog(std::chrono::milliseconds(0)));
+  const int64_t dropped = DroppedLogLines() - dropped_before;
+
+  std::string written;
+  std::thread reader([&] {
+    char piece[4096];
+    for (ssize_t count; (count = read(ends[0], piece, sizeof(piece))) > 0;) {
+      written.append(piece, static_cast<size_t>(count));
+    }
+  });
+  EXPECT_TRUE(FlushLog(kLong));
+  dup2(before, STDERR_FILENO);  // the pipe's end
+  close(before);
+  reader.join();
+  close(ends[0]);
+
+  int last = -1, lines = 0;
+  int64_t missing = 0;
+  std::istringstream text(written);
+  for (std::string line; std::getline(text, line);) {
+    std::smatch found;
+    if (std::regex_search(line, found, std::regex(" warning (\\d+) lines are missing here"))) {
+      missing += std::stoll(found[1]);
+    } else if (std::regex_search(line, found, std::regex(" line (\\d+)$"))) {
+      const int number = std::stoi(found[1]);
+      EXPECT_GT(number, last);
+      if (number > last + 1) EXPECT_GT(missing, 0) << "an untold gap before " << line;
+      last = number;
+      ++lines;
+    }
+  }
+  EXPECT_EQ(last, total - 1);
+  EXPECT_GE(lines, limits::kMaxQueuedLogLines - 2);  // but for the two flushes
+  EXPECT_GE(dropped, total - limits::kMaxQueuedLogLines - 1);
+  // The first flush is dropped as a line, where it is.
+  EXPECT_GE(missing, total - lines);
+  EXPECT_LE(missing, total - lines + 1);
 }
 
 }  // namespace

@@ -300,9 +300,9 @@ TEST_P(FaultyDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoa
       observer);
   ASSERT_TRUE(created.ok()) << created.status();
   std::unique_ptr<ModelRepository> repository = *std::move(created);
-  std::vector<bool> ready;  // what health says
+  std::vector<Readiness> ready;  // what health says
   repository->OnReadinessChange(
-      [&](std::string_view, std::string_view, bool now) { ready.push_back(now); });
+      [&](std::string_view, std::string_view, Readiness now) { ready.push_back(now); });
   ASSERT_TRUE(repository->Start().ok());
   repository->WaitUntilTried();
   ASSERT_TRUE(SendTo(*repository->Acquire("model", ""), 1).get().response.ok());
@@ -327,7 +327,8 @@ TEST_P(FaultyDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoa
   EXPECT_TRUE(repository->Load("model", "").ok());
   EXPECT_TRUE(SendTo(*repository->Acquire("model", ""), 1).get().response.ok());
   repository.reset();  // nobody tells the listener any more
-  EXPECT_THAT(ready, testing::ElementsAre(true, false, true, false));
+  EXPECT_THAT(ready, testing::ElementsAre(Readiness::kReady, Readiness::kOutOfService,
+                                          Readiness::kReady, Readiness::kGone));
 }
 
 }  // namespace

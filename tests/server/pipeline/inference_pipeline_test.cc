@@ -313,11 +313,20 @@ TEST_F(InferencePipelineTest, ClassesOfAModelWithoutLogitsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(InferencePipelineTest, Row11RefusesNumbersThatAreNotFinite) {
-  Serve(Parsed("vit_demo_patch8_64"));
+TEST_F(InferencePipelineTest, Row11NumbersThatAreNotFiniteAreRefusedWhereTheModelSaysSo) {
+  Serve(Parsed("vit_demo_patch8_64", "allow_non_finite: false"));
   Answer answer = Send(Pixels(1, INFINITY)).get();
   EXPECT_EQ(answer.response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(answer.response.status()), "request.non_finite");
   EXPECT_EQ(observer_->images, 0);
+}
+
+TEST_F(InferencePipelineTest, Row11AnAnswerSaysThatItsInputWasNotFinite) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  const Answer answer = Send(Pixels(1, INFINITY)).get();
+  ASSERT_TRUE(answer.response.ok()) << answer.response.status();
+  EXPECT_TRUE(answer.response->non_finite_input);
+  EXPECT_FALSE(Send(Pixels(1)).get().response->non_finite_input);
 }
 
 TEST_F(InferencePipelineTest, Row43ABadFileFailsItsOwnRequestOnly) {

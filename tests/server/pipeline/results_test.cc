@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,7 +17,9 @@
 #include <utility>
 
 #include "base/status.h"
+#include "server/core/request_memory.h"
 #include "server/core/testing/notification.h"
+#include "server/imaging/probe.h"
 #include "server/pipeline/served_model.h"
 #include "server/pipeline/silent_observer.h"
 #include "tests/server/pipeline/watched_clock.h"
@@ -102,11 +107,18 @@ class ResultsTest : public testing::Test {
                              RequestOptions options = SegmentOptions(), int64_t rows = kRows,
                              int64_t columns = kColumns) {
     const int64_t bytes = 3 * images * rows * columns;
+    return SendTensor(model,
+                      {"image_rgb",
+                       DataType::kUint8,
+                       {images, rows, columns, 3},
+                       ScatteredBytes::Copy(std::string(bytes, 'A'))},
+                      std::move(options));
+  }
+  std::future<Answer> SendTensor(const ServedModel& model, InputTensor tensor,
+                                 RequestOptions options, RequestMemory* memory = nullptr) {
     auto request = std::make_unique<InferenceRequest>();
-    request->input = NamedTensors{{"image_rgb",
-                                   DataType::kUint8,
-                                   {images, rows, columns, 3},
-                                   ScatteredBytes::Copy(std::string(bytes, 'A'))}};
+    request->input = NamedTensors{std::move(tensor)};
+    request->memory = memory;
     request->options = std::move(options);
     request->cancellation = cancellation_;
     request->deadline = clock_.Now() + 600 * kSecond;
@@ -201,6 +213,74 @@ TEST_F(ResultsTest, OfSeveralPicturesHoldUpNoOtherRequest) {
   for (std::future<Answer>& other : others) {
     const Answer answered = other.get();
     EXPECT_TRUE(answered.ok()) << answered.status();
+  }
+}
+
+// An uncompressed TIFF, whose directory follows its pixels.
+std::string Tiff(int height, int width) {
+  const std::string pixels(size_t{3} * height * width, 'A');
+  std::string file = "II*";
+  const auto append = [&file](uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) file.push_back(static_cast<char>(value >> 8 * i));
+  };
+  const auto size = static_cast<uint32_t>(pixels.size());
+  append(0, 1);
+  append(8 + size, 4);
+  file += pixels;
+  const std::pair<int, uint32_t> entries[] = {{256, width}, {257, height}, {258, 8},
+                                              {259, 1},     {262, 2},      {273, 8},
+                                              {277, 3},     {278, height}, {279, size}};
+  append(std::size(entries), 2);
+  for (const auto& [tag, value] : entries) {
+    append(tag, 2);
+    append(4, 2);  // 32 bits each
+    append(1, 4);
+    append(value, 4);
+  }
+  append(0, 4);
+  return file;
+}
+
+InputTensor FileTensor(std::string_view file) {
+  std::string element(sizeof(uint32_t), '\0');
+  const auto size = static_cast<uint32_t>(file.size());
+  std::memcpy(element.data(), &size, sizeof(size));
+  return {"image", DataType::kBytes, {1, 1}, ScatteredBytes::Copy(element.append(file))};
+}
+
+// The first bytes of a file do not tell its picture's size if the header follows the pixels.
+TEST_F(ResultsTest, TakeTheMemoryOfWhatWasDecoded) {
+  MemoryBudget budget(64 * limits::kMiB, clock_);
+  const std::string file = Tiff(kRows, kColumns * 2);
+  ASSERT_GT(file.size(), kPeekBytes);
+  RequestMemory of_file(budget);
+  const Answer answer = SendTensor(*model_, FileTensor(file), SegmentOptions(), &of_file).get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+
+  RequestMemory of_pixels(budget);
+  InputTensor pixels{"image_rgb",
+                     DataType::kUint8,
+                     {1, kRows, kColumns * 2, 3},
+                     ScatteredBytes::Copy(std::string(3 * kRows * kColumns * 2, 'A'))};
+  ASSERT_TRUE(SendTensor(*model_, std::move(pixels), SegmentOptions(), &of_pixels).get().ok());
+  EXPECT_EQ(of_file.bytes(), of_pixels.bytes());
+
+  MemoryBudget small(of_pixels.bytes() - 1, clock_);
+  RequestMemory none(small);
+  const Answer refused = SendTensor(*model_, FileTensor(file), SegmentOptions(), &none).get();
+  EXPECT_EQ(ReasonOf(refused.status()), "request.memory");
+}
+
+TEST_F(ResultsTest, OfNoPictureTakeNoMemory) {
+  std::string large("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x4e\x20\x08\2\0\0\0\0\0\0\0",
+                    33);
+  MemoryBudget budget(limits::kMiB, clock_);
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {"<svg/>", "image.unsupported_type"}, {large, "image."}};
+  for (const auto& [file, reason] : cases) {
+    RequestMemory memory(budget);
+    const Answer answer = SendTensor(*model_, FileTensor(file), SegmentOptions(), &memory).get();
+    EXPECT_THAT(ReasonOf(answer.status()), testing::StartsWith(std::string(reason)));
   }
 }
 

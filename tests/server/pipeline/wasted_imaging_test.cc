@@ -84,8 +84,8 @@ class WastedImagingTest : public testing::Test {
                         std::move(request),
                         [promise, on_answer = std::move(on_answer)](
                             const absl::StatusOr<InferenceResponse>& response, StageTimes stages) {
-                          promise->set_value({response.status(), stages});
                           on_answer();
+                          promise->set_value({response.status(), stages});
                         });
     return promise->get_future();
   }

@@ -19,6 +19,16 @@ TEST(TopClassesTest, OrdersByLogitAndGivesTheSoftmaxOverAllClasses) {
   EXPECT_EQ(classes[0].logit, 3.0f);
 }
 
+TEST(TopClassesTest, GivesEachClassASigmoidOfItsOwn) {
+  const std::vector<float> logits = {-1000, 0, 2};
+  const auto classes = TopClasses(logits, 3, {}, /*sigmoid=*/true);
+  ASSERT_EQ(classes.size(), 3u);
+  EXPECT_EQ(classes[0].index, 2);
+  EXPECT_NEAR(classes[0].confidence, 0.880797, 1e-6);
+  EXPECT_FLOAT_EQ(classes[1].confidence, 0.5);
+  EXPECT_EQ(classes[2].confidence, 0);
+}
+
 TEST(TopClassesTest, BreaksTiesByTheLowerIndex) {
   const std::vector<float> logits = {5.0f, 7.0f, 7.0f, 7.0f};
   const auto classes = TopClasses(logits, 3, {});
@@ -30,6 +40,15 @@ TEST(TopClassesTest, BreaksTiesByTheLowerIndex) {
 TEST(TopClassesTest, GivesAllClassesWhenThereAreFewerThanAskedFor) {
   const std::vector<float> logits = {0.0f, 1.0f};
   EXPECT_EQ(TopClasses(logits, 10, {}).size(), 2u);
+}
+
+TEST(LargestIndicesTest, NaNSortsLast) {
+  const float nan = std::nanf("");
+  std::vector<float> values(1000, nan);
+  values[999] = -1;
+  values[500] = 2;
+  const std::vector<int> order = LargestIndices(values, 4);
+  EXPECT_EQ(order, (std::vector<int>{500, 999, 0, 1}));
 }
 
 TEST(TopClassesTest, DoesNotOverflowOnLargeLogits) {

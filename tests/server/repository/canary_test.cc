@@ -145,9 +145,9 @@ TEST_F(CanaryTest, AVersionThatAnswersWronglyLeavesServiceUntilItAnswersRightly)
   AddModel();
   models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
   OpenWatching();
-  std::vector<bool> ready;  // listeners are called one at a time
+  std::vector<Readiness> ready;  // listeners are called one at a time
   repository_->OnReadinessChange(
-      [&](std::string_view, std::string_view, bool now) { ready.push_back(now); });
+      [&](std::string_view, std::string_view, Readiness now) { ready.push_back(now); });
   NextRound();
   models_.AnswerWith([](const InferenceRequest&) { return Class(4, "dog"); });
   NextRound();
@@ -163,7 +163,8 @@ TEST_F(CanaryTest, AVersionThatAnswersWronglyLeavesServiceUntilItAnswersRightly)
   EXPECT_NE(Acquire("cats"), nullptr);
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
   repository_.reset();  // nobody tells the listener any more
-  EXPECT_THAT(ready, ElementsAre(true, false, true, false));
+  EXPECT_THAT(ready, ElementsAre(Readiness::kReady, Readiness::kOutOfService, Readiness::kReady,
+                                 Readiness::kGone));
 }
 
 TEST_F(CanaryTest, AReloadBringsAVersionBack) {

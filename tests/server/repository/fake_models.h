@@ -139,6 +139,7 @@ class FakeModels {
 
  private:
   absl::StatusOr<std::shared_ptr<Servable>> Build(const VersionToLoad& model) {
+    if (model.on_progress) model.on_progress("is built");
     int64_t classes;
     int serial;
     {

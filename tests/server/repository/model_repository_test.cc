@@ -133,7 +133,7 @@ TEST_F(ModelRepositoryTest, AModelThatLoadsForTheFirstTimeIsUnavailable) {
   EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf("cats", "1"), absl::StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf("dogs"), absl::StatusCode::kUnavailable) << "it waits for the loader thread";
-  EXPECT_THAT(Index(), ElementsAre("cats/1 loading", "dogs/ loading"));
+  EXPECT_THAT(Index(), ElementsAre("cats/1 loading is built", "dogs/ loading"));
   models_.Release("cats");
   repository_->WaitUntilTried();
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
@@ -510,9 +510,11 @@ TEST_F(ModelRepositoryTest, ListenersHearWhatBecomesReadyAndWhatStops) {
   disk_.AddModel("dogs");
   OpenExplicit({"cats"});
   std::vector<std::string> heard;  // the listener's for as long as there is a repository
-  repository_->OnReadinessChange([&](std::string_view name, std::string_view version, bool ready) {
-    heard.push_back((ready ? "+" : "-") + std::string(name) + "/" + std::string(version));
-  });
+  repository_->OnReadinessChange(
+      [&](std::string_view name, std::string_view version, Readiness now) {
+        heard.push_back((now == Readiness::kReady ? "+" : "-") + std::string(name) + "/" +
+                        std::string(version));
+      });
   EXPECT_THAT(heard, ElementsAre("+cats/1"));
   EXPECT_TRUE(repository_->Load("cats", "").ok());
   EXPECT_THAT(heard, ElementsAre("+cats/1")) << "a reload is no change";

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <list>
 #include <memory>
 #include <new>
 #include <string>
@@ -56,6 +57,19 @@ TEST(LoadQueueTest, JobsOfOneModelRunInOrderAndNeverTogether) {
   }
   ASSERT_THAT(order, SizeIs(100));
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(LoadQueueTest, CountsTheJobsThatCameTogether) {
+  const std::vector<std::string> models = {"cats", "dogs", "owls"};
+  LoadQueue queue(3);
+  std::list<RunningJob> running;
+  for (const std::string& model : models) running.emplace_back(queue, model);
+  EXPECT_EQ(queue.together(), 3);
+  for (RunningJob& job : running) job.Release();
+  for (const std::string& model : models) queue.RunHere(model, absl::OkStatus(), [] {});
+  RunningJob alone(queue, "cats");
+  EXPECT_EQ(queue.together(), 1);
+  alone.Release();
 }
 
 TEST(LoadQueueTest, AModelThatIsBusyHoldsUpNoOther) {
@@ -240,7 +254,10 @@ TEST(ModelRecordTest, RowsTellTheBestStateOfEachVersion) {
   const auto two = record.Begin(2, "");
   EXPECT_THAT(states(), ElementsAre(std::pair(std::string("1"), ModelState::kLoading),
                                     std::pair(std::string("2"), ModelState::kLoading)));
+  one->progress = "warms up";
+  EXPECT_EQ(record.Rows("cats").front().reason, "warms up");
   record.Succeed(1, *one, std::make_shared<CountedServable>(&alive));
+  EXPECT_EQ(record.Rows("cats").front().reason, "");
   record.Fail(2, *two, "broken");
   record.Begin(1, "again");
   EXPECT_THAT(states(), ElementsAre(std::pair(std::string("1"), ModelState::kReady),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -77,9 +78,27 @@ TEST_F(StartAndStopTest, WhatIsMissingAtTheStartIsToldWithItsReason) {
                                    "is",
                                    "versionless/ unavailable the folder holds no version"));
   EXPECT_EQ(repository_->Acquire("versionless", "").status().message(),
-            "model versionless is not loaded: the folder holds no version");
+            "Request for unknown model: 'versionless' is not loaded: the folder holds no version");
   EXPECT_EQ(repository_->Acquire("dogs", "1").status().message(),
-            "model dogs is not loaded: no such backbone");
+            "Request for unknown model: 'dogs' is not loaded: no such backbone");
+}
+
+TEST_F(StartAndStopTest, TheTimeThatIsLeftIsForecastByWhatTheModelsBeforeTook) {
+  for (const char* const name : {"ants", "bees", "cats", "dogs"}) disk_.AddModel(name);
+  models_.Hold("ants");
+  models_.Hold("bees");
+  Open({}, /*start=*/false);
+  EXPECT_TRUE(repository_->Start().ok());
+  models_.AwaitHeld("ants");  // on the only thread
+  clock_.Advance(2 * kSecond);
+  EXPECT_EQ(repository_->startup().left, std::nullopt) << "no model tells how long one takes";
+  models_.Release("ants");
+  models_.AwaitHeld("bees");
+  EXPECT_EQ(repository_->startup().left, 6 * kSecond);
+  EXPECT_FALSE(repository_->WaitUntilTried(clock_.Now()));
+  models_.Release("bees");
+  EXPECT_TRUE(repository_->WaitUntilTried());
+  EXPECT_EQ(repository_->startup().left, std::nullopt) << "nothing is left";
 }
 
 TEST_F(StartAndStopTest, AModelToLoadThatIsNotThereIsMissing) {

@@ -56,7 +56,7 @@ TEST_F(VersionLabelsTest, AnUnknownLabelIsNotFoundAndABadOneInvalid) {
   disk_.AddModel("cats");
   OpenExplicit();
   EXPECT_EQ(CodeOf("cats", "canary"), absl::StatusCode::kNotFound);
-  EXPECT_EQ(VersionOf("canary"), "model cats serves no version canary");
+  EXPECT_EQ(VersionOf("canary"), "Request for unknown model: 'cats' serves no version canary");
   for (const std::string bad : {"can ary", "-canary", "1canary", "../1", "c\n"}) {
     EXPECT_EQ(CodeOf("cats", bad), absl::StatusCode::kInvalidArgument) << bad;
   }

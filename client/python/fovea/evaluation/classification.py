@@ -10,7 +10,7 @@ import numpy as np
 
 from fovea import client
 from fovea.evaluation.datasets import DatasetError, ImageFolder
-from fovea.evaluation.measure import Figures, Model, first_answer, named
+from fovea.evaluation.measure import Figures, Model, composed, first_answer, named
 
 _ALL = 2**31 - 1  # classes of an answer: as many as there are
 _TOP = 5
@@ -70,7 +70,7 @@ class Accuracy:
         return Figures(
             overall,
             classes,
-            notes=[],
+            notes=list(self._dataset.notes),
             resample=functools.partial(self._resample, ranks, truth),
         )
 
@@ -111,8 +111,9 @@ class Accuracy:
             return [{number} for number in self._dataset.numbers]
         numbers: dict[str, set[int]] = {}
         for number, label in labels.items():
-            numbers.setdefault(label, set()).add(number)
-        shown = {self._dataset.classes[place] for place in self._dataset.truth}
+            numbers.setdefault(composed(label), set()).add(number)
+        classes = [composed(name) for name in self._dataset.classes]
+        shown = {classes[place] for place in self._dataset.truth}
         if unknown := sorted(shown - set(numbers)):
             known = named(labels[number] for number in sorted(labels))
             raise DatasetError(
@@ -120,7 +121,7 @@ class Accuracy:
                 f"{self._model}: {named(unknown)}. It has {known}. --by-number takes the classes in their order instead"
             )
         # Of a folder without pictures nothing is asked.
-        return [numbers.get(name, set()) for name in self._dataset.classes]
+        return [numbers.get(name, set()) for name in classes]
 
 
 def _share(hits: np.ndarray) -> float:

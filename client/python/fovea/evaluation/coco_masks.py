@@ -15,7 +15,7 @@ _MOST = 1e6  # of a coordinate, in pixels; fovea-train takes as much
 # Of an outline, in pixels. pycocotools has places for all of them, at five times the resolution: 0.4 GB.
 _LONGEST = 1e7
 # Of a picture that a server answers: no server of ours takes more (base/limits.h).
-_MOST_PIXELS = 50_000_000
+_MOST_PIXELS = 100_000_000
 _LONGEST_SIDE = 32_767
 
 
@@ -31,7 +31,7 @@ def check_masks(dataset: Coco) -> None:
     }
     for one in dataset.annotations:
         try:
-            _check(one["segmentation"], sizes.get(one["image_id"]))
+            check_mask(one["segmentation"], sizes.get(one["image_id"]))
         except ValueError as error:
             raise DatasetError(
                 f"{dataset.file}: the mask of an object in image {one['image_id']} cannot be read: {error}"
@@ -72,7 +72,8 @@ def mask_sizes(dataset: Coco) -> dict[int, set[tuple[int, int]]]:
     return sizes
 
 
-def _check(mask: dict[str, Any] | list[Any], size: list[int] | None) -> None:
+def check_mask(mask: dict[str, Any] | list[Any], size: list[int] | None) -> None:
+    """ValueError: it is none, or not one of a picture of `size`, its height and width."""
     if isinstance(mask, list):
         for outline in mask:
             _check_outline(outline)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,10 @@ def _evaluate(options: argparse.Namespace) -> int:
         server = client.Client(
             options.server,
             timeout=options.timeout,
-            tls_ca=options.tls_ca or None,
-            tls_certificate=options.tls_cert or None,
-            tls_key=options.tls_key or None,
-            api_key=options.api_key or None,
+            tls_ca=options.tls_ca,
+            tls_certificate=options.tls_cert,
+            tls_key=options.tls_key,
+            api_key=options.api_key,
         )
     except (DatasetError, ValueError, OSError) as error:
         return _say(str(error), EXIT_USAGE)
@@ -79,9 +80,11 @@ def _measure(
     from fovea.evaluation import report
     from fovea.evaluation.datasets import DatasetError
     from fovea.evaluation.measure_of_task import measure_of
-    from fovea.evaluation.run import Interrupted, run
+    from fovea.evaluation.provenance import provenance
+    from fovea.evaluation.run import Interrupted, run, with_costs
 
-    outcomes, unfinished, code = [], "", EXIT_OK
+    measured, unfinished, code = [], "", EXIT_OK
+    began = provenance()
     try:
         measures = [
             (model, measure_of(dataset, model, options.by_number)) for model in models
@@ -92,28 +95,22 @@ def _measure(
     except client.Unreachable as error:
         return _say(error.message, EXIT_UNREACHABLE)
     except client.Error as error:
-        asked = (
+        task = (
             f" (the data set is for {dataset.task})"
             if error.code == "FAILED_PRECONDITION"
             else ""
         )
-        return _say(f"model {model}: {error.message}{asked}", EXIT_FAILED)
+        return _say(f"model {model}: {error.message}{task}", EXIT_FAILED)
     except DatasetError as error:
         return _say(str(error), EXIT_USAGE)
     # Whatever ends this, the models before it have been measured, and their figures are printed.
     try:
         for model, measure in measures:
             unfinished = str(model)
-            outcomes.append(
-                run(
-                    server,
-                    model,
-                    measure,
-                    dataset.pictures,
-                    places,
-                    options.concurrency,
-                )
+            outcome = run(
+                server, model, measure, dataset.pictures, places, options.concurrency
             )
+            measured.append((outcome, measure))
         unfinished = ""
     except client.Unreachable as error:
         code = _say(f"{error.message}; {unfinished} has no figures", EXIT_UNREACHABLE)
@@ -125,6 +122,23 @@ def _measure(
             "and has no figures",
             EXIT_INTERRUPTED,
         )
+    outcomes, without_costs = [outcome for outcome, _ in measured], ""
+    if not unfinished:
+        asked = (dataset.pictures[place] for place in places)
+        try:
+            outcomes = with_costs(
+                server, measured, asked, options.concurrency, options.rounds
+            )
+        except client.Unreachable as error:
+            without_costs, code = error.message, EXIT_UNREACHABLE
+        except client.Error as error:
+            without_costs, code = error.message, EXIT_FAILED
+        except OSError as error:
+            without_costs, code = str(error), EXIT_FAILED
+        except KeyboardInterrupt:
+            without_costs, code = "interrupted", EXIT_INTERRUPTED
+        if without_costs:
+            _say(f"{without_costs}; costs were not measured", code)
     found = report.Report(
         str(options.dataset),
         dataset.task,
@@ -132,6 +146,9 @@ def _measure(
         options.concurrency,
         outcomes,
         unfinished,
+        began,
+        _command(),
+        without_costs,
     )
     if options.json:
         sys.stdout.write(report.as_json(found))
@@ -139,7 +156,7 @@ def _measure(
         sys.stdout.write(report.as_csv(found))
     elif outcomes:
         sys.stdout.write(report.table(found))
-    if unfinished:
+    if code != EXIT_OK:
         return code
     return EXIT_FAILED if any(outcome.failures for outcome in outcomes) else EXIT_OK
 
@@ -177,6 +194,7 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         *("-s", "--server"),
+        type=_Given("FOVEA_SERVER"),
         default=os.environ.get("FOVEA_SERVER", "127.0.0.1:8001"),
         metavar="HOST:PORT",
         help="the server's gRPC address (default: %(default)s; environment: FOVEA_SERVER)",
@@ -202,7 +220,8 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
         variable = "FOVEA_" + flag[2:].upper().replace("-", "_")
         parser.add_argument(
             flag,
-            default=os.environ.get(variable, ""),
+            type=_Given(variable),
+            default=os.environ.get(variable),
             metavar=value,
             help=f"{text} (environment: {variable})",
         )
@@ -236,6 +255,13 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
         help="requests on their way at a time; the server batches them (default: %(default)s)",
     )
     parser.add_argument(
+        "--rounds",
+        type=_count,
+        default=30,
+        metavar="N",
+        help="rounds, at most, in which the models are asked in turn to measure what they cost; 0: none (default: %(default)s)",
+    )
+    parser.add_argument(
         "--timeout",
         type=_seconds,
         default=30.0,
@@ -254,6 +280,18 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _command() -> str:
+    """As it was typed, for a shell. An API key in it is "..."."""
+    words, hide = ["fovea-evaluate"], False
+    for word in sys.argv[1:]:
+        flag, equals, _ = word.partition("=")
+        # argparse takes a flag's beginning for it.
+        is_key = flag.startswith("--a") and "--api-key".startswith(flag)
+        words.append("..." if hide else flag + "=..." if is_key and equals else word)
+        hide = is_key and not equals
+    return shlex.join(words)
+
+
 def _model(text: str) -> Variant:
     from fovea.client import Variant
 
@@ -265,10 +303,28 @@ def _model(text: str) -> Variant:
     return Variant(name, version)
 
 
+class _Given:
+    """Text that is not empty: what somebody left out would mean no encryption, or no key."""
+
+    def __init__(self, variable: str) -> None:
+        self._variable = variable
+
+    def __call__(self, text: str) -> str:
+        if not text:
+            raise argparse.ArgumentTypeError(
+                f"is empty; leave it out, and {self._variable} unset, where there is none"
+            )
+        return text
+
+
 def _at_least_one(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _at_least_one(text)
 
 
 def _seconds(text: str) -> float:

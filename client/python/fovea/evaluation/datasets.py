@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
+import unicodedata
 from typing import ClassVar
 
 from fovea.evaluation.coco import Coco, annotation_files, read_coco
 from fovea.evaluation.dataset_error import DatasetError
-from fovea.evaluation.picture_files import is_hidden, is_picture, pictures_below
+from fovea.evaluation.picture_files import (
+    is_hidden,
+    is_picture,
+    left_out_notes,
+    pictures_below,
+)
 
 LAYOUTS = """\
   classification  a folder for each class, with its pictures
@@ -25,6 +32,7 @@ class ImageFolder:
     numbers: list[int]  # of the classes
     pictures: list[pathlib.Path]
     truth: list[int]  # of each picture: its class's place in `classes`
+    notes: list[str] = dataclasses.field(default_factory=list)  # what is left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +95,12 @@ def _layouts(path: pathlib.Path) -> list[str]:
     return found
 
 
-def _class_folders(path: pathlib.Path) -> dict[str, list[pathlib.Path]]:
+def _class_folders(
+    path: pathlib.Path, left_out: collections.Counter[str] | None = None
+) -> dict[str, list[pathlib.Path]]:
     """The pictures of each folder, by name; those without any too, where another has some."""
     folders = {
-        folder.name: pictures_below(folder)
+        folder.name: pictures_below(folder, left_out)
         for folder in sorted(path.iterdir())
         if folder.is_dir() and not is_hidden(folder)
     }
@@ -98,7 +108,8 @@ def _class_folders(path: pathlib.Path) -> dict[str, list[pathlib.Path]]:
 
 
 def _read_folders(path: pathlib.Path) -> ImageFolder:
-    folders = _class_folders(path)
+    left_out: collections.Counter[str] = collections.Counter()
+    folders = _class_folders(path, left_out)
     if not folders:
         raise DatasetError(f"{path} has no folders with pictures, one for each class")
     classes = list(folders)
@@ -113,6 +124,7 @@ def _read_folders(path: pathlib.Path) -> ImageFolder:
         numbers,
         pictures=[file for name in classes for file in folders[name]],
         truth=[place for place, name in enumerate(classes) for _ in folders[name]],
+        notes=left_out_notes(left_out),
     )
 
 
@@ -120,49 +132,80 @@ def _read_masks(path: pathlib.Path) -> MaskFolder:
     for name in ("images", "masks"):
         if not (path / name).is_dir():
             raise DatasetError(f"{path} has no folder {name}/")
-    pictures = _by_stem(path / "images", pictures_below(path / "images"))
-    masks = _by_stem(
-        path / "masks",
-        [file for file in pictures_below(path / "masks") if _is_png(file)],
-    )
-    if alone := sorted(set(pictures) - set(masks)):
-        raise DatasetError(
-            f"{path}: {len(alone)} picture without a mask, first {pictures[alone[0]]}"
-        )
+    left_out: collections.Counter[str] = collections.Counter()
+    pictures = pictures_below(path / "images", left_out)
     if not pictures:
-        raise DatasetError(f"{path / 'images'} has no pictures")
-    stems = sorted(pictures)
-    unused = len(masks) - len(pictures)
+        raise DatasetError(f"there is no picture in {path / 'images'}")
+    masks = _masks_below(path / "masks")
+    if not masks:
+        raise DatasetError(
+            f"there is no PNG in {path / 'masks'}: a mask is one, since JPEG changes its levels"
+        )
+    mask_of = {
+        picture: masks[name]
+        for picture in pictures
+        for name in _mask_names(picture.relative_to(path / "images"))
+        if name in masks
+    }
+    notes = left_out_notes(left_out)
+    if unused := len(masks) - len(set(mask_of.values())):
+        notes.append(
+            "1 mask without a picture is not used"
+            if unused == 1
+            else f"{unused} masks without a picture are not used"
+        )
+    notes += _notes_without_mask(
+        [picture for picture in pictures if picture not in mask_of], path, len(pictures)
+    )
     return MaskFolder(
         labels=_read_labels(path / "labels.txt"),
-        pictures=[pictures[stem] for stem in stems],
-        masks=[masks[stem] for stem in stems],
-        notes=[f"masks without a picture are not used: {unused}"] if unused else [],
+        pictures=list(mask_of),
+        masks=list(mask_of.values()),
+        notes=notes,
     )
 
 
-def _is_png(file: pathlib.Path) -> bool:
-    return file.suffix.lower() == ".png"
-
-
-def _by_stem(
-    folder: pathlib.Path, files: list[pathlib.Path]
-) -> dict[str, pathlib.Path]:
+def _masks_below(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     """By the path below `folder`, without the extension."""
-    by_stem: dict[str, pathlib.Path] = {}
-    for file in files:
-        stem = file.relative_to(folder).with_suffix("").as_posix()
-        if stem in by_stem:
-            raise DatasetError(f"{by_stem[stem]} and {file} have one name")
-        by_stem[stem] = file
-    return by_stem
+    return {
+        file.relative_to(folder).with_suffix("").as_posix(): file
+        for file in pictures_below(folder)
+        if file.suffix.lower() == ".png"
+    }
+
+
+def _notes_without_mask(
+    alone: list[pathlib.Path], path: pathlib.Path, pictures: int
+) -> list[str]:
+    """`alone`: the pictures that have none, of so many. DatasetError: more than half of them, as fovea-train refuses them."""
+    if not alone:
+        return []
+    most = 10
+    words = [
+        f"  the picture {one} has no mask {path / 'masks' / one.relative_to(path / 'images').with_suffix('.png')}"
+        for one in alone[:most]
+    ] + ["  ..."] * (len(alone) > most)
+    count = f"{len(alone)} of {pictures} pictures"
+    if 2 * len(alone) > pictures:
+        raise DatasetError(
+            "\n".join([f"{count} cannot be read, more than half:", *words])
+        )
+    return ["\n".join([f"{count} are left out:", *words])]
+
+
+def _mask_names(picture: pathlib.PurePath) -> list[str]:
+    """What the mask of a picture may be called, without its extension, the best last; as fovea-train finds it."""
+    tails = ("_gt", "_seg", "_labels", "_label", "_masks", "-mask", "_mask")
+    stem = picture.with_suffix("").as_posix()
+    return [*(stem + tail for tail in tails), picture.as_posix(), stem]
 
 
 def _read_labels(file: pathlib.Path) -> list[str]:
     if not file.is_file():
         return []
     try:
-        labels = [line.strip() for line in file.read_text("utf-8").split("\n")]
+        text = unicodedata.normalize("NFC", file.read_text("utf-8"))
+        labels = [line.strip() for line in text.split("\n")]
     except UnicodeDecodeError:
         raise DatasetError(f"{file} is not UTF-8") from None
     while labels and not labels[-1]:

@@ -7,6 +7,7 @@ import functools
 import io
 import itertools
 import pathlib
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -24,7 +25,14 @@ from fovea.evaluation.coco_masks import (
     mask_sizes,
 )
 from fovea.evaluation.dataset_error import DatasetError
-from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
+from fovea.evaluation.measure import (
+    Figures,
+    Model,
+    PictureError,
+    composed,
+    first_answer,
+    named,
+)
 from fovea.evaluation.resampled_precision import resample_precision
 from fovea.evaluation.retry import with_retries
 
@@ -51,7 +59,7 @@ class AveragePrecision:
             check_masks(dataset)
             self._mask_sizes = mask_sizes(dataset)
         self._notes = list(dataset.notes)
-        self._by_name = {one["name"]: one["id"] for one in dataset.categories}
+        self._by_name = {composed(one["name"]): one["id"] for one in dataset.categories}
         self._by_place = [one["id"] for one in dataset.categories]
         if dataset.without_mask:
             self._notes.append(
@@ -169,7 +177,12 @@ class AveragePrecision:
                 continue  # counts as this picture's failure later
             if not any(answer.images[0].labels):
                 continue
-            unknown = [name for name in wanted if not self._has(server, picture, name)]
+            unknown = [
+                name
+                for name in wanted
+                if not self._has(server, picture, name)
+                and not self._has(server, picture, unicodedata.normalize("NFD", name))
+            ]
             if unknown:
                 raise DatasetError(
                     f"{len(unknown)} of the {len(wanted)} categories of the data set are no classes of model "
@@ -193,7 +206,7 @@ class AveragePrecision:
 
     def _category(self, number: int, label: str) -> int | None:
         if label and not self._by_number:
-            return self._by_name.get(label.strip())
+            return self._by_name.get(composed(label.strip()))
         return self._by_place[number] if 0 <= number < len(self._by_place) else None
 
     def _found(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -103,6 +104,11 @@ def named(names: Iterable[str]) -> str:
     return ", ".join(names[:8]) + (
         f" and {len(names) - 8} more" if len(names) > 8 else ""
     )
+
+
+def composed(label: str) -> str:
+    """As two labels are compared: macOS writes the accents in folders' names as characters of their own."""
+    return unicodedata.normalize("NFC", label)
 
 
 def printable(text: str) -> str:

@@ -17,6 +17,7 @@ from fovea.evaluation.intervals import (
     intervals_of_differences,
 )
 from fovea.evaluation.measure import printable
+from fovea.evaluation.provenance import Provenance
 from fovea.evaluation.run import Outcome
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ _OF_CLASS = {
 }
 # Where several models share the table.
 _OF_CLASS_BESIDE_OTHERS = {"top-1", "box AP", "mask AP", "IoU"}
+_TIMES_SHOWN = {
+    "latency_ms_median": "latency ms",
+    "latency_ms_p95": "p95 ms",
+    "compute_ms_median": "compute ms",
+}
 _CLASSES_SHOWN = 50
 _MIB = 1 << 20
 
@@ -50,6 +56,10 @@ class Report:
     outcomes: list[Outcome]  # of the models that were asked to the end
     # The model that was not: after Ctrl-C, without the server, or of other classes than the data set. Empty: none.
     unfinished: str
+    measured: Provenance
+    command: str = ""  # that asked; empty: a program did
+    # Why costs were not measured. Empty: they were, or were not asked for.
+    without_costs: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As --json prints it. An undefined figure is None."""
@@ -103,6 +113,7 @@ class Report:
                 "difference": row.difference,
                 "difference_lower": row.of_difference and row.of_difference.lower,
                 "difference_upper": row.of_difference and row.of_difference.upper,
+                **tables.flat({"measured": dataclasses.asdict(self.measured)}),
             }
             for outcome in self.outcomes
             for row in _figures_of(outcome, self.outcomes[0])
@@ -142,6 +153,9 @@ def _document(report: Report) -> dict[str, Any]:
         "concurrency": report.concurrency,
         "shown": _shown(report),  # of the figures, those for a table
         "unfinished": report.unfinished or None,
+        "measured": dataclasses.asdict(report.measured),
+        "command": report.command or None,
+        "without_costs": report.without_costs or None,
         "models": [
             {
                 "model": outcome.model.name,
@@ -186,7 +200,9 @@ def _intervals_of_differences(
 ) -> dict[str, Interval]:
     if first is None or outcome is first:
         return {}
-    return intervals_of_differences(outcome.samples, first.samples)
+    return intervals_of_differences(outcome.samples, first.samples) | {
+        name: one.interval for name, one in outcome.cost_differences.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,10 +227,17 @@ def _figures_of(outcome: Outcome, first: Outcome) -> list[_Figure]:
 
 
 def as_csv(report: Report) -> str:
-    """A figure a line; without a class: over all of them. An undefined figure is empty."""
+    """One figure a line; without a class: over all of them. An undefined figure is empty. Strings that a spreadsheet would
+    run as formulas get a leading apostrophe, as names of models and labels may be anybody's."""
     text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(
+    writer = csv.writer(text, lineterminator="\n")
+
+    def add(fields: list[Any]) -> None:
+        writer.writerow([_without_formula(field) for field in fields])
+
+    provenance = tables.flat({"measured": dataclasses.asdict(report.measured)})
+    provenance["command"] = report.command
+    add(
         [
             *(
                 "model",
@@ -226,6 +249,7 @@ def as_csv(report: Report) -> str:
                 "difference",
             ),
             *("lower", "upper", "difference_lower", "difference_upper"),
+            *provenance,
         ]
     )
     for outcome in report.outcomes:
@@ -242,31 +266,55 @@ def as_csv(report: Report) -> str:
                 for end in ((one.lower, one.upper) if one else (None, None))
             ]
             cells = [row.value, row.difference, *ends]
-            lines.writerow([*of_model, "", row.name, *map(_cell, cells)])
-        differences = _differences(outcome, first)
+            add([*of_model, "", row.name, *map(_cell, cells), *provenance.values()])
         facts = {
             "answered": outcome.answered,
             "failed": len(outcome.failures),
         } | dataclasses.asdict(outcome.cost)
         for name, value in facts.items():
-            cells = [_cell(value), _cell(differences.get(name))]
-            lines.writerow([*of_model, "", name, *cells, *[""] * 4])
+            apart = outcome.cost_differences.get(name)
+            cells = (
+                [apart.value, None, None, apart.interval.lower, apart.interval.upper]
+                if apart
+                else [None] * 5
+            )
+            add(
+                [
+                    *of_model,
+                    "",
+                    name,
+                    *map(_cell, [value, *cells]),
+                    *provenance.values(),
+                ]
+            )
         for label, figures in outcome.figures.classes.items():
             for name, value in figures.items():
-                lines.writerow([*of_model, label, name, _cell(value), *[""] * 5])
+                add(
+                    [
+                        *of_model,
+                        label,
+                        name,
+                        _cell(value),
+                        *[""] * 5,
+                        *provenance.values(),
+                    ]
+                )
     return text.getvalue()
 
 
+def _without_formula(field: Any) -> Any:
+    """The field, with a leading apostrophe if a spreadsheet would run it as a formula (OWASP, CSV Injection)."""
+    is_like_one = isinstance(field, str) and field.startswith(tuple("=+-@\t\r\n"))
+    return f"'{field}" if is_like_one else field
+
+
 def _differences(outcome: Outcome, first: Outcome | None) -> dict[str, float]:
-    """To the first model: figures, and the numbers of the cost. None for the first itself."""
+    """To the first model: figures, and what of the cost was compared. None for the first itself."""
     if first is None or outcome is first:
         return {}
-    ours = outcome.figures.overall | dataclasses.asdict(outcome.cost)
-    theirs = first.figures.overall | dataclasses.asdict(first.cost)
-    return {
-        name: ours[name] - theirs[name]
-        for name in ours
-        if ours[name] is not None and theirs.get(name) is not None
+    ours, theirs = outcome.figures.overall, first.figures.overall
+    return {name: ours[name] - theirs[name] for name in ours if name in theirs} | {
+        name: one.value for name, one in outcome.cost_differences.items()
     }
 
 
@@ -290,11 +338,8 @@ def _shown(report: Report) -> list[str]:
 
 def _overall(report: Report) -> str:
     figures = _shown(report)
-    costs = {
-        "latency ms": ("latency_ms_median", 1),
-        "p95 ms": ("latency_ms_p95", 1),
-        "compute ms": ("compute_ms_median", 1),
-        "batch peak MiB": ("batch_peak_bytes", _MIB),
+    costs = {name: (cost, 1) for cost, name in _TIMES_SHOWN.items()} | {
+        "batch peak MiB": ("batch_peak_bytes", _MIB)
     }
     rows = [["model", "attention", *figures, "failed", *costs]]
     for outcome in report.outcomes:
@@ -334,6 +379,19 @@ def _intervals(report: Report) -> list[str]:
                     _range(one.interval, "{:.4f}"),
                     _number(one.difference, "{:+.4f}"),
                     _range(one.of_difference, "{:+.4f}"),
+                ]
+            )
+        cost = dataclasses.asdict(outcome.cost)
+        for name, apart in outcome.cost_differences.items():
+            rows.append(
+                [
+                    printable(outcome.model.named),
+                    printable(outcome.attention) or "–",
+                    _TIMES_SHOWN[name],
+                    _number(cost[name], "{:.1f}"),
+                    "",
+                    _number(apart.value, "{:+.1f}"),
+                    _range(apart.interval, "{:+.1f}"),
                 ]
             )
     if len(rows) == 1:
@@ -415,13 +473,16 @@ def _notes(report: Report) -> list[str]:
             "Not the same pictures failed for every model: the differences are not of the same pictures."
         )
     lines.append(
-        f"latency: median in the server, {report.concurrency} requests at a time; compute: of the batch that a picture was in"
+        f"costs were not measured: {report.without_costs}"
+        if report.without_costs
+        else f"latency: median in the server, {report.concurrency} requests at a time; compute: of the batch that a picture was in; "
+        "both measured after the figures, the models asked in turn about the same pictures, the first round not counted"
     )
     if len(report.outcomes) > 1:
         lines.append("in brackets: the difference to the first model")
     if any(outcome.samples for outcome in report.outcomes):
         lines.append(
             "95 %: the interval in which the figure, or the difference on the same pictures, of endlessly many such pictures "
-            "lies at 95 % (bootstrap over the pictures)"
+            "lies at 95 % (bootstrap over the pictures); of times: in which the median of the rounds' differences lies"
         )
-    return ["\n".join(map(printable, lines))]
+    return ["\n".join(printable(line) for one in lines for line in one.splitlines())]

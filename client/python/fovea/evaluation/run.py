@@ -7,13 +7,14 @@ import dataclasses
 import pathlib
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import tqdm
 
 from fovea import client
+from fovea.evaluation.cost import Cost, Difference, measure_costs
 from fovea.evaluation.intervals import resampled
 from fovea.evaluation.measure import Figures, Measure, Model, PictureError, printable
 from fovea.evaluation.retry import with_retries
@@ -40,17 +41,6 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
-    """From the receipts of the pictures that were answered; None where none was."""
-
-    latency_ms_median: float | None  # in the server
-    latency_ms_p95: float | None
-    compute_ms_median: float | None  # of the batches that they were in
-    batch_size_mean: float | None
-    batch_peak_bytes: int | None  # the largest
-
-
-@dataclasses.dataclass(frozen=True)
 class Outcome:
     """Of one model."""
 
@@ -64,7 +54,8 @@ class Outcome:
     samples: dict[
         str, np.ndarray
     ]  # by figure, of each resample; empty: too few pictures
-    cost: Cost
+    cost: Cost = dataclasses.field(default_factory=Cost)
+    cost_differences: dict[str, Difference] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,19 +168,35 @@ def _outcome(
         failures=failures,
         figures=figures,
         samples=resampled(figures, list(in_order), places),
-        cost=_cost([answer.receipt for answer in answers]),
     )
 
 
-def _cost(receipts: list[client.Receipt]) -> Cost:
-    if not receipts:
-        return Cost(None, None, None, None, None)
-    totals = np.array([receipt.total_seconds for receipt in receipts]) * 1e3
-    compute = np.array([receipt.seconds["compute"] for receipt in receipts]) * 1e3
-    return Cost(
-        latency_ms_median=float(np.median(totals)),
-        latency_ms_p95=float(np.percentile(totals, 95)),
-        compute_ms_median=float(np.median(compute)),
-        batch_size_mean=float(np.mean([receipt.batch_size for receipt in receipts])),
-        batch_peak_bytes=max(receipt.batch_peak_bytes for receipt in receipts),
+def with_costs(
+    server: client.Client,
+    measured: Sequence[tuple[Outcome, Measure]],
+    pictures: Iterable[pathlib.Path],
+    concurrency: int,
+    rounds: int,
+) -> list[Outcome]:
+    """The outcomes with what their answers cost, for which the models are asked again, in turn.
+
+    `pictures`: those of the figures. `rounds`: as in measure_costs. client.Error: a model refuses a picture that it answered
+    before. OSError: a picture can no longer be read.
+    """
+    failed = {one.picture for outcome, _ in measured for one in outcome.failures}
+    costs = measure_costs(
+        [_receipt_of(server, measure) for _, measure in measured],
+        [picture for picture in pictures if picture not in failed],
+        concurrency,
+        rounds,
     )
+    return [
+        dataclasses.replace(outcome, cost=cost, cost_differences=differences)
+        for (outcome, _), (cost, differences) in zip(measured, costs, strict=True)
+    ]
+
+
+def _receipt_of(
+    server: client.Client, measure: Measure
+) -> Callable[[pathlib.Path], client.Receipt]:
+    return lambda picture: with_retries(lambda: measure.ask(server, picture)).receipt

@@ -14,12 +14,20 @@ from PIL import Image
 
 from fovea import client
 from fovea.evaluation.datasets import DatasetError, MaskFolder
-from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
+from fovea.evaluation.measure import (
+    Figures,
+    Model,
+    PictureError,
+    composed,
+    first_answer,
+    named,
+)
 
 # Level of pixels that do not count, by the type of a mask.
 IGNORED = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 _LEVELS = 1 << 16
 _GREY = {"1", "L", "P", "I;16", "I"}  # Pillow's modes of one number a pixel
+_COLOURED = {"LA", "RGB", "RGBA"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +47,7 @@ class IntersectionOverUnion:
 
     def __init__(self, dataset: MaskFolder, model: Model, by_number: bool) -> None:
         self._dataset, self._model, self._by_number = dataset, model, by_number
+        _check_levels(tuple(dataset.masks), tuple(dataset.labels))
 
     def prepare(self, server: client.Client, pictures: Iterable[pathlib.Path]) -> None:
         first_answer(lambda picture: self.ask(server, picture), pictures)
@@ -75,7 +84,8 @@ class IntersectionOverUnion:
             for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
         }
         return _Pixels(
-            by_pair, {one.class_index: one.label.strip() for one in result.classes}
+            by_pair,
+            {one.class_index: composed(one.label.strip()) for one in result.classes},
         )
 
     def figures(self, reduced: Mapping[int, _Pixels]) -> Figures:
@@ -205,15 +215,22 @@ def _resample(
 def read_mask(file: pathlib.Path) -> np.ndarray:
     """Levels [height, width], or places in the palette; uint8, or uint16 of a mask of 16 bits.
 
-    PictureError: no such picture.
+    Of equal channels one; opacity does not count. PictureError: no such picture.
     """
     try:
         with Image.open(file) as mask:
-            if mask.mode not in _GREY:
+            if mask.mode not in _GREY | _COLOURED:
                 raise PictureError(
                     f"its mask is neither grey nor of a palette, but {mask.mode}"
                 )
             levels = np.asarray(mask)
+            if mask.mode in _COLOURED:
+                colours = levels[..., : 1 if mask.mode == "LA" else 3]
+                if (colours != colours[..., :1]).any():
+                    raise PictureError(
+                        "its mask is in colours, and a mask holds the class number of each pixel: write one channel"
+                    )
+                levels = colours[..., 0]
     # ValueError: of the texts in a PNG, for example, where they are longer than Pillow reads.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise PictureError(f"its mask cannot be read: {error}") from error
@@ -223,6 +240,37 @@ def read_mask(file: pathlib.Path) -> np.ndarray:
     if levels.min(initial=0) < 0 or levels.max(initial=0) >= _LEVELS:
         raise PictureError("its mask has levels of more than 16 bits")
     return levels.astype(np.uint16)
+
+
+@functools.lru_cache(maxsize=1)  # for several models
+def _check_levels(masks: tuple[pathlib.Path, ...], labels: tuple[str, ...]) -> None:
+    """DatasetError: all pixels are of one class or do not count, as where a tool wrote 0 and 255. Reads masks up to a second
+    class.
+    """
+    classes: set[int] = set()
+    ignored = False
+    for file in masks:
+        try:
+            mask = read_mask(file)
+        except PictureError:
+            continue  # counts as this picture's failure later
+        levels = set(np.flatnonzero(np.bincount(mask.ravel())).tolist())
+        ignored |= IGNORED[mask.dtype] in levels
+        classes |= levels - {IGNORED[mask.dtype]}
+        if len(classes) > 1:
+            return
+    if not ignored:
+        return
+    if not classes:
+        raise DatasetError(
+            "the masks hold nothing but ignored pixels: there is nothing to measure"
+        )
+    (only,) = classes
+    name = labels[only] if only < len(labels) else only
+    raise DatasetError(
+        f"all pixels of the masks are of one class, '{name}', or 255, which does not count: write 1 for the object where 255 "
+        "is one"
+    )
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -15,6 +15,7 @@ __all__ = [
     "PublishedModel",
     "UnknownModel",
     "fetch",
+    "is_own",
     "randomised",
     "resolve",
 ]
@@ -36,14 +37,21 @@ KNOWN: dict[str, str] = {
 def resolve(source: str) -> tuple[str, str]:
     """Turns "KIND:NAME" into (architecture, the published name). Raises UnknownModel.
 
-    A timm name may carry the tag of its weights, as in deit_tiny_patch16_224.fb_in1k; a transformers name may be a
-    folder.
+    A timm name may carry the tag of its weights, as in deit_tiny_patch16_224.fb_in1k. A name of timm's or transformers'
+    may be a folder; or a repository of the hub, for timm as hf-hub:OWNER/NAME.
     """
     kind, _, name = source.partition(":")
     if kind in _KINDS and (architecture := _KINDS[kind].resolve(name)):
         return architecture, name
     known = "\n".join(f"  {known}" for known in KNOWN)
     raise UnknownModel(f"{source!r} is none of the models that Fovea knows:\n{known}")
+
+
+def is_own(source: str) -> bool:
+    """True where the model is in a user's folder, and was not published."""
+    kind, _, name = source.partition(":")
+    module = _KINDS[kind]
+    return module in (timm_models, transformers_models) and bool(module.is_own(name))
 
 
 def fetch(source: str, num_classes: int | None = None) -> PublishedModel:

@@ -40,16 +40,20 @@ def read(
     path = path_of(source)
     if path is None:
         raise UnknownModel(f"{source!r} names no file")
-    weights, notes = read_weights(path)
     if architecture == own_vit.BACKBONE:
+        weights, notes = read_weights(path, architecture, own_vit.names())
         model = own_vit.of_weights(path, weights, image_size, heads)
     elif architecture in timm_models.KNOWN and not source.startswith("torchvision:"):
+        wanted = timm_models.names(architecture)
+        weights, notes = read_weights(path, architecture, wanted)
         model = timm_models.of_weights(architecture, path, weights, image_size)
     elif image_size is not None:
         raise PublishedError(
             f"--image-size does not go with --as {architecture}: model.textproto has its sizes"
         )
     else:
+        wanted = torchvision_models.names(architecture)
+        weights, notes = read_weights(path, architecture, wanted)
         model = torchvision_models.of_weights(architecture, path, weights)
     return replace(model, notes=(*notes, *model.notes))
 

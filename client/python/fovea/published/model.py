@@ -28,8 +28,20 @@ class PublishedModel:
     labels: list[str] | None  # by class index; None where the classes have no names
     head: Head | None = None  # None: the backbone's own classifier
     vit: VitSizes | None = None
+    sigmoid: bool = False  # confidences are each class's own, and no shares
+    # Of Swin: at sizes that windows do not divide, maps are rolled, then padded, as timm does.
+    rolls_first: bool = False
     # What the source leaves open and was decided here, or what differs in Fovea; sentences for the user.
     notes: Sequence[str] = ()
+
+
+def assumed_note(what: str) -> str:
+    """A note of what weights alone do not say. `what`: the model whose layers are assumed."""
+    return (
+        f"Activations, pooling and the epsilon of norms are not in the weights: they are taken to be those of {what}. "
+        "Confidences are shares of all classes, of one class its sigmoid; for several labels at once write "
+        "classifier_activation: SIGMOID into model.textproto."
+    )
 
 
 def check_num_classes(name: str, wanted: int | None, published: int) -> None:

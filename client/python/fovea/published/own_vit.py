@@ -1,6 +1,7 @@
 """Vision transformers that were published in no such size: their sizes follow from the shapes of their weights."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from timm.models import VisionTransformer
 from fovea.model_folder import Preprocessing, VitSizes
 from fovea.published.checkpoint import Weights, check_fit, shape_of
 from fovea.published.image_sizes import resized_note, trained_size
-from fovea.published.model import PublishedError, PublishedModel
+from fovea.published.model import PublishedError, PublishedModel, assumed_note
 
 BACKBONE = "vit"
 _CHANNELS_OF_A_HEAD = 64
@@ -21,6 +22,12 @@ _PREPROCESSING = Preprocessing(
     mean=(0.5, 0.5, 0.5),
     std=(0.5, 0.5, 0.5),
 )
+
+
+def names() -> Collection[str]:
+    """Names of the tensors that every size has."""
+    sizes = VitSizes(depth=1, width=64, heads=1, patch_size=16, mlp_width=64)
+    return _expected(sizes, (16, 16), 1).keys()
 
 
 def of_weights(
@@ -81,6 +88,7 @@ def of_weights(
         "Preprocessing is not in the weights: it is that of timm's vision transformers "
         f"({describe(_PREPROCESSING)}). If yours is another, change it in model.textproto."
     )
+    notes.append(assumed_note("timm's VisionTransformer (GELU, the class token, 1e-6)"))
     return PublishedModel(
         backbone=BACKBONE,
         weights=weights,
@@ -89,6 +97,7 @@ def of_weights(
         image_size=size,
         labels=None,
         vit=sizes,
+        sigmoid=classes == 1,
         notes=notes,
     )
 

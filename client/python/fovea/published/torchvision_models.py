@@ -1,7 +1,7 @@
 """torchvision's models: ResNet-50 and the detectors that stand on it."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,12 @@ def randomised(
     )
 
 
+def names(architecture: str) -> Collection[str]:
+    """Names of the tensors that it has with any number of classes."""
+    with torch.device("meta"):
+        return _build(architecture, 2).state_dict().keys()
+
+
 def of_weights(architecture: str, path: Path, weights: Weights) -> PublishedModel:
     """Of a file that a user saved: the architecture with any number of classes."""
     layer, rows, dimensions = _LAST_LAYERS[architecture]
@@ -174,6 +180,7 @@ def _published(
             preprocessing=_classifiers(published.transforms()),
             image_size=None,
             labels=labels,
+            sigmoid=classes == 1,
         )
     with torch.device("meta"):
         model = _build(architecture, classes)

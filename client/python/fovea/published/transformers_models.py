@@ -1,23 +1,32 @@
 """transformers' models: from the hub, or from a folder that `save_pretrained` or its Trainer wrote."""
 
+import json
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import torch
 from safetensors import SafetensorError
 
-from fovea.model_folder import Head
+from fovea.model_folder import Head, Preprocessing, VitSizes
+from fovea.published import hub
+from fovea.published.checkpoint import Weights, named, why_not_read
 from fovea.published.model import (
-    HUB_TIMEOUT_S,
     PublishedError,
     PublishedModel,
     UnknownModel,
     check_num_classes,
-    not_fetched,
+)
+from fovea.published.transformers_architectures import (
+    ANY_VIT,
+    ARCHITECTURES,
+    WITHOUT_TEACHER,
+    check,
+    class_of,
+    find,
 )
 from fovea.published.transformers_preprocessing import of_classifier, of_segmenter
 from fovea.published.transformers_weights import published_names
@@ -39,162 +48,105 @@ KNOWN = {
 }
 
 
-@dataclass(frozen=True)
-class _Architecture:
-    model: str  # transformers' class
-    config: str  # the class of its configuration
-    differs: dict[str, Any]  # from that class's defaults
-    backbone: str | None = None  # Fovea's, where a head stands on it
-
-
-def _vit(model: str, config: str, width: int, heads: int) -> _Architecture:
-    return _Architecture(
-        model,
-        config,
-        {
-            "hidden_size": width,
-            "num_attention_heads": heads,
-            "intermediate_size": 4 * width,
-        },
-    )
-
-
-# ViT and DeiT are one architecture: a folder's is named after the first that fits.
-_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
-_SWIN_SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {},
-    "base": {
-        "embed_dim": 128,
-        "depths": [2, 2, 18, 2],
-        "num_heads": [4, 8, 16, 32],
-    },
+# Those of the models that were published, for random weights and for folders without one.
+_IMAGENET = {
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "resample": 3,
 }
-_ARCHITECTURES = {
-    **{
-        f"{paper}_{size}_patch16_224": _vit(
-            "ViTForImageClassification", "ViTConfig", *shape
-        )
-        for paper in ("vit", "deit")
-        for size, shape in _SIZES.items()
-    },
-    **{
-        f"deit_{size}_distilled_patch16_224": _vit(
-            "DeiTForImageClassificationWithTeacher", "DeiTConfig", *shape
-        )
-        for size, shape in _SIZES.items()
-    },
-    **{
-        f"vit_{size}_patch16_224.dino": _vit("ViTModel", "ViTConfig", *_SIZES[size])
-        for size in ("small", "base")
-    },
-    **{
-        f"swin_{size}_patch4_window7_224": _Architecture(
-            "SwinForImageClassification", "SwinConfig", differs
-        )
-        for size, differs in _SWIN_SIZES.items()
-    },
-    "cvt_13": _Architecture("CvtForImageClassification", "CvtConfig", {}),
-    # Of the Swin behind the head.
-    **{
-        f"upernet_swin_{size}": _Architecture(
-            "UperNetForSemanticSegmentation",
-            "SwinConfig",
-            {**differs, "out_features": [f"stage{i}" for i in range(1, 5)]},
-            backbone=f"swin_{size}_patch4_window7_224",
-        )
-        for size, differs in _SWIN_SIZES.items()
-    },
-}
-
-# What of a configuration decides what is computed. The epsilon of layer norms does not show: Fovea's is timm's.
-_DECISIVE = {
-    # ViT, DeiT
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "qkv_bias",
-    # ViT, DeiT, Swin
-    "image_size",
-    "patch_size",
-    "num_channels",
-    # Swin
-    "embed_dim",
-    "depths",
-    "num_heads",
-    "window_size",
-    "mlp_ratio",
-    "use_absolute_embeddings",
-    # CvT
-    "depth",
-    "patch_sizes",
-    "patch_stride",
-    "patch_padding",
-    "cls_token",
-    "qkv_projection_method",
-    "kernel_qkv",
-    "padding_kv",
-    "stride_kv",
-    "padding_q",
-    "stride_q",
-}
-
-# For random weights: the image processors as transformers makes them.
-_PROCESSORS = {
+_PROCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
     "vit": ("ViTImageProcessor", {}),
-    "deit": ("DeiTImageProcessor", {}),
-    "swin": ("ViTImageProcessor", {}),
-    "cvt": ("ConvNextImageProcessor", {"size": {"shortest_edge": 224}}),
+    "deit": ("DeiTImageProcessor", _IMAGENET),
+    "swin": ("ViTImageProcessor", _IMAGENET),
+    "cvt": ("ConvNextImageProcessor", {"size": {"shortest_edge": 224}, **_IMAGENET}),
     "upernet": ("SegformerImageProcessor", {}),
 }
+_WITHOUT_TEACHER = (
+    "transformers' DeiT without a teacher has one classifier, on the class token; Fovea averages two, so that one is "
+    "written as its double beside zeros, which gives the same logits."
+)
+_BATCHES = (
+    "It runs up to 16 pictures at a time, and tries each number before it serves. On CPUs more than one hardly pay: "
+    "max_batch_size: 1 in model.textproto makes it ready sooner."
+)
+_ONE = "It has one class"
+_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 _PIXELS = 224
 # Of ADE20K, which the published segmenters know.
 _SCENE_CLASSES = 150
-_UPERNET = {"hidden_size": 512, "pool_scales": [1, 2, 3, 6]}
 
 
 def resolve(name: str) -> str | None:
     """The architecture; None where there is none.
 
-    Raises UnknownModel for a folder with a model that Fovea has not, PublishedError for one that cannot be read.
+    Raises UnknownModel for a model that Fovea has not, PublishedError for one that cannot be read.
     """
     if name in KNOWN:
         return KNOWN[name]
-    if not (Path(name) / "config.json").is_file():
+    folder = _folder_of(name)
+    if folder is None and not hub.is_repository(name):
         return None
     with _in_words(name):
-        config = _config(name)
-        for key, architecture in _ARCHITECTURES.items():
-            if _same(config, architecture):
-                return key
-    raise UnknownModel(
-        f"{name} holds {_class_of(config)} of a size that no backbone of Fovea has"
-    )
+        file = _description(name)
+        given = json.loads(file.read_text(encoding="utf-8"))
+        if "architecture" in given and "model_type" not in given:
+            source = name if folder else f"hf-hub:{name}"
+            raise UnknownModel(f"{name} is timm's: timm:{source} imports it")
+        return find(name, _config(file.parent))
+
+
+def _description(name: str) -> Path:
+    folder = _folder_of(name)
+    return folder / "config.json" if folder else hub.file(name, "config.json")
+
+
+def is_own(name: str) -> bool:
+    """True for a user's folder."""
+    return _folder_of(name) is not None
+
+
+def _folder_of(name: str) -> Path | None:
+    """The folder; None if `name` is on the hub. Raises PublishedError if it is not a model's folder."""
+    if name in KNOWN or not name:
+        return None
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        if folder.exists():
+            raise PublishedError(f"{name} is no folder: name the one that it lies in")
+        if name.startswith((".", "/", "~")) or name.count("/") > 1:
+            raise PublishedError(f"there is no such folder {name}")
+        return None
+    if (folder / "config.json").is_file():
+        return folder
+    if (folder / "adapter_config.json").is_file():
+        raise PublishedError(
+            f"{name} holds a LoRA adapter and not a model: merge them (merge_and_unload) and save the result"
+        )
+    raise PublishedError(f"{name} has no config.json: it is no model of transformers'")
 
 
 def fetch(key: str, name: str, num_classes: int | None) -> PublishedModel:
-    folder = Path(name) if name not in KNOWN else _snapshot(name)
-    for file, why in {
-        "model.safetensors": "weights in another format are not read",
-        "preprocessor_config.json": "save the image processor beside the model",
-    }.items():
-        if not (folder / file).is_file():
-            raise PublishedError(f"{name} has no {file}: {why}")
+    folder = _folder_of(name) or hub.folder(name)
+    weights = hub.weights_of(folder)
+    if weights is None:
+        files = "neither model.safetensors nor pytorch_model.bin"
+        raise PublishedError(f"{name} has {files}, nor an index of their parts")
     with _in_words(name):
         transformers = _library()
 
-        architecture = _ARCHITECTURES[key]
         config = _config(folder)
-        if not _same(config, architecture):
+        check(name, config, key)
+        if config.problem_type == "regression":
             raise PublishedError(
-                f"{name} holds {_class_of(config)} of another size than {key}"
+                f"{name} was trained for regression, and its outputs are not classes"
             )
         transformers.utils.logging.disable_progress_bar()
-        model, loaded = getattr(transformers, architecture.model).from_pretrained(
+        kind = getattr(transformers, class_of(config))
+        model, loaded = kind.from_pretrained(
             folder,
             local_files_only=True,
-            use_safetensors=True,
+            use_safetensors=".safetensors" in weights,
+            weights_only=True,
             output_loading_info=True,
         )
         # What a file lacks, transformers makes up.
@@ -205,10 +157,29 @@ def fetch(key: str, name: str, num_classes: int | None) -> PublishedModel:
             raise PublishedError(f"{name} has no weights for {', '.join(made_up[:3])}")
         if num_classes is not None:
             check_num_classes(name, num_classes, _num_classes(model))
-        processor = transformers.AutoImageProcessor.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-        return _published(key, model, processor)
+        if any((folder / file).is_file() for file in _PROCESSOR_FILES):
+            processor = transformers.AutoImageProcessor.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+            return _published(key, model, processor)
+        model = _published(key, model, _usual_processor(config))
+        return replace(model, notes=(*model.notes, _assumed(model.preprocessing)))
+
+
+def _usual_processor(config: Any) -> Any:
+    kind, arguments = _PROCESSORS[config.model_type]
+    side = getattr(config, "image_size", None)
+    if kind == "ViTImageProcessor" and side:
+        arguments = {**arguments, "size": {"height": side, "width": side}}
+    return getattr(_library(), kind)(**arguments)
+
+
+def _assumed(preprocessing: Preprocessing) -> str:
+    return (
+        "The folder has no preprocessor_config.json: preprocessing is taken to be that of the published models "
+        f"({', '.join(preprocessing.to_lines())}). If yours is another, save the image processor beside the model, or "
+        "change it in model.textproto."
+    )
 
 
 def randomised(
@@ -218,11 +189,14 @@ def randomised(
     with _in_words(name):
         transformers = _library()
 
-        architecture = _ARCHITECTURES[key]
+        architecture = ARCHITECTURES[key]
         if num_classes is not None and not _has_classes(architecture.model):
             raise PublishedError(f"{name} has no classifier: --num-classes sets none")
         kind = getattr(transformers, architecture.config)
-        if architecture.backbone:
+        if key == ANY_VIT:
+            config = _config(_description(name).parent)
+            config.num_labels = num_classes or config.num_labels
+        elif architecture.backbone:
             config = transformers.UperNetConfig(
                 backbone_config=kind(**architecture.differs),
                 num_labels=num_classes or _SCENE_CLASSES,
@@ -233,8 +207,7 @@ def randomised(
         torch.manual_seed(seed)
         model = getattr(transformers, architecture.model)(config)
         torch.set_rng_state(generator_state)
-        processor, arguments = _PROCESSORS[config.model_type]
-        return _published(key, model, getattr(transformers, processor)(**arguments))
+        return _published(key, model, _usual_processor(config))
 
 
 def _library() -> Any:
@@ -253,7 +226,17 @@ def _in_words(name: str) -> Iterator[None]:
         raise PublishedError(
             f"{error}: pip install './client/python[transformers]'"
         ) from error
-    except (OSError, RuntimeError, SafetensorError, ValueError) as error:
+    except pickle.UnpicklingError as error:
+        raise PublishedError(f"{name} {why_not_read(error)}") from error
+    except (
+        AttributeError,  # among these what it does not expect in a configuration
+        KeyError,
+        OSError,
+        RuntimeError,
+        SafetensorError,
+        TypeError,
+        ValueError,
+    ) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise PublishedError(f"{name} cannot be read: {lines[0]}") from error
 
@@ -266,43 +249,6 @@ def _config(folder: str | Path) -> Any:
     )
 
 
-def _class_of(config: Any) -> str:
-    return str((config.architectures or [f"a {config.model_type}"])[0])
-
-
-def _same(config: Any, architecture: _Architecture) -> bool:
-    transformers = _library()
-
-    if _class_of(config) != architecture.model:
-        return False
-    expected = getattr(transformers, architecture.config)(**architecture.differs)
-    given, decisive = config.to_dict(), _DECISIVE
-    if architecture.backbone:
-        if any(given.get(key) != value for key, value in _UPERNET.items()):
-            return False
-        # Windows are of one size whatever the image's.
-        given = given.get("backbone_config") or {}
-        decisive = _DECISIVE - {"image_size"} | {"out_features"}
-    return given.get("model_type") == expected.model_type and all(
-        given.get(key) == value
-        for key, value in expected.to_dict().items()
-        if key in decisive
-    )
-
-
-def _snapshot(name: str) -> Path:
-    """A folder with the configuration, the preprocessing and the weights."""
-    files = ["config.json", "preprocessor_config.json", "model.safetensors"]
-    cached = [huggingface_hub.try_to_load_from_cache(name, file) for file in files]
-    if all(isinstance(path, str) for path in cached):
-        return Path(str(cached[0])).parent
-    try:
-        huggingface_hub.HfApi().model_info(name, timeout=HUB_TIMEOUT_S)
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=files))
-    except Exception as error:  # among them those of the hub's HTTP library
-        raise not_fetched(name, error) from error
-
-
 def _has_classes(model_class: str) -> bool:
     return "ImageClassification" in model_class or "Segmentation" in model_class
 
@@ -312,23 +258,27 @@ def _num_classes(model: Any) -> int:
     return model.config.num_labels if _has_classes(type(model).__name__) else 0
 
 
-def _published(name: str, model: Any, processor: Any) -> PublishedModel:
-    architecture = _ARCHITECTURES[name]
+def _published(key: str, model: Any, processor: Any) -> PublishedModel:
+    architecture = ARCHITECTURES[key]
+    config = model.config
     if architecture.backbone:
         preprocessing, size, notes = of_segmenter(processor.to_dict())
         sides = size or preprocessing.sides
         if sides is None:  # of_segmenter gives one of the two
-            raise PublishedError(f"{name} does not say of what size its pictures are")
-        _check_windows(sides, model.config.backbone_config)
+            raise PublishedError(f"{key} does not say of what size its pictures are")
+        _check_windows(sides, config.backbone_config)
+        labels, unsure = _names(config.id2label)
+        if size:
+            notes = [*notes, _BATCHES]
         return PublishedModel(
             backbone=architecture.backbone,
-            weights=published_names(model.config.model_type, model.state_dict()),
+            weights=published_names(config.model_type, model.state_dict()),
             num_classes=_num_classes(model),
             preprocessing=preprocessing,
             image_size=size,
-            labels=_names(model.config.id2label),
+            labels=labels,
             head=Head(task="SEGMENTATION", name="upernet"),
-            notes=notes,
+            notes=[*notes, *unsure],
         )
     classes = _num_classes(model)
     weights = {
@@ -336,19 +286,53 @@ def _published(name: str, model: Any, processor: Any) -> PublishedModel:
         for name, weight in model.state_dict().items()
         if not name.startswith("pooler.")  # ViTModel's, of BERT's making
     }
+    weights = published_names(config.model_type, weights)
+    notes = []
+    if type(model).__name__ == WITHOUT_TEACHER:
+        _average_alone(weights)
+        notes.append(_WITHOUT_TEACHER)
     preprocessing, side = of_classifier(processor.to_dict())
-    if side != getattr(model.config, "image_size", side):
+    if side != getattr(config, "image_size", side):
         raise PublishedError(
-            f"the image processor gives {side} pixels, and the model takes {model.config.image_size}"
+            f"the image processor gives {side} pixels, and the model takes {config.image_size}"
         )
+    labels, unsure = _labels(config.id2label) if classes else (None, [])
+    by_class = config.problem_type == "multi_label_classification" or classes == 1
+    if by_class:
+        reason = "It was trained for several labels at once" if classes > 1 else _ONE
+        notes.append(
+            f"{reason}: the confidence of a class is the sigmoid of its logit."
+        )
+    usual = side == _PIXELS and key != ANY_VIT
     return PublishedModel(
-        backbone=name,
-        weights=published_names(model.config.model_type, weights),
+        backbone=key,
+        weights=weights,
         num_classes=classes,
         preprocessing=preprocessing,
-        image_size=(side, side) if side != _PIXELS else None,
-        labels=_labels(model.config.id2label) if classes else None,
+        image_size=None if usual else (side, side),
+        labels=labels,
+        vit=_sizes(config) if key == ANY_VIT else None,
+        sigmoid=by_class,
+        notes=[*notes, *unsure],
     )
+
+
+def _sizes(config: Any) -> VitSizes:
+    return VitSizes(
+        depth=config.num_hidden_layers,
+        width=config.hidden_size,
+        heads=config.num_attention_heads,
+        patch_size=config.patch_size,
+        mlp_width=config.intermediate_size,
+    )
+
+
+def _average_alone(weights: Weights) -> None:
+    """One classifier as the exact average of two, which is what the backbone computes: twice its weights, and zeros."""
+    for part in ("weight", "bias"):
+        alone = weights[f"head.{part}"]
+        weights[f"head.{part}"] = 2 * alone
+        weights[f"head_dist.{part}"] = torch.zeros_like(alone)
 
 
 def _check_windows(size: tuple[int, int], swin: Any) -> None:
@@ -361,15 +345,27 @@ def _check_windows(size: tuple[int, int], swin: Any) -> None:
         )
 
 
-def _names(of_classes: dict[int, str]) -> list[str] | None:
-    """By class index; None where they are only numbers."""
+def _names(of_classes: dict[int, str]) -> tuple[list[str] | None, list[str]]:
+    """Labels by class index, None if they are only numbers; and a note if they are in doubt."""
     if all(name == f"LABEL_{index}" for index, name in of_classes.items()):
-        return None
-    return [of_classes[index] for index in range(len(of_classes))]
+        return None, []
+    numbers = sorted(of_classes)
+    names = [str(of_classes[number]) for number in numbers]
+    if numbers == list(range(len(numbers))):
+        return names, []
+    return names, [
+        (
+            f"id2label has the numbers {named([str(number) for number in numbers])}, and not 0 to {len(numbers) - 1}: its names "
+            "are those of the classes in this order."
+        )
+    ]
 
 
-def _labels(names: dict[int, str]) -> list[str] | None:
+def _labels(names: dict[int, str]) -> tuple[list[str] | None, list[str]]:
     """The published ones; a model that was never trained has only numbers, and gets ImageNet's if they are as many."""
     from fovea.published.timm_models import imagenet_labels
 
-    return _names(names) or (imagenet_labels() if len(names) == 1000 else None)
+    labels, unsure = _names(names)
+    if labels is None and len(names) == 1000:
+        labels = imagenet_labels()
+    return labels, unsure

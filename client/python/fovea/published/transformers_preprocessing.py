@@ -24,22 +24,22 @@ def of_classifier(config: dict[str, Any]) -> tuple[Preprocessing, int]:
     # ConvNext's, which CvT has: it cuts nothing off from 384 pixels on.
     if config.get("crop_pct") and resized is not None and resized >= 384:
         mode, fraction = "SQUASH", 1.0
-    known = (
-        _is_usual(config)
-        and set(size) in ({"shortest_edge"}, {"height", "width"})
-        and size.get("height") == size.get("width")
-        and crop.get("height") == crop.get("width")
-        and fraction is not None
-        and fraction <= 1
-    )
-    if not known or side is None:
-        raise _no_such(config)
+    if set(size) not in ({"shortest_edge"}, {"height", "width"}):
+        raise _no_such("size", size)
+    if size.get("height") != size.get("width"):
+        raise _no_such("size", size)
+    if crop.get("height") != crop.get("width"):
+        raise _no_such("crop_size", crop)
+    if side is None or fraction is None or fraction > 1:
+        raise _no_such("crop_size", crop)
+    mean, std = _normalisation(config)
     preprocessing = Preprocessing(
         resize_mode=mode,
-        interpolation=_INTERPOLATIONS[config["resample"]],
+        interpolation=_interpolation(config),
         crop_fraction=fraction,
-        mean=tuple(config["image_mean"]),
-        std=tuple(config["image_std"]),
+        mean=mean,
+        std=std,
+        crop_offset="FLOOR" if fraction < 1 or mode == "SHORTEST_EDGE" else None,
     )
     return preprocessing, side
 
@@ -51,15 +51,18 @@ def of_segmenter(
     size = config.get("size") or {}
     sides: tuple[Any, Any] = size.get("shortest_edge"), size.get("longest_edge")
     squashes, fits = set(size) == {"height", "width"}, all(sides)
-    crops = config.get("do_center_crop") or config.get("crop_pct")
-    if not _is_usual(config) or crops or not (squashes or fits):
-        raise _no_such(config)
+    for key in ("do_center_crop", "crop_pct"):
+        if config.get(key):
+            raise _no_such(key, config[key])
+    if not (squashes or fits):
+        raise _no_such("size", size)
+    mean, std = _normalisation(config)
     preprocessing = Preprocessing(
         resize_mode="SQUASH" if squashes else "FIT",
-        interpolation=_INTERPOLATIONS[config["resample"]],
+        interpolation=_interpolation(config),
         crop_fraction=1.0 if squashes else None,
-        mean=tuple(config["image_mean"]),
-        std=tuple(config["image_std"]),
+        mean=mean,
+        std=std,
         sides=None if squashes else sides,
     )
     if squashes:
@@ -67,17 +70,49 @@ def of_segmenter(
     return preprocessing, None, [_PADDED]
 
 
-def _is_usual(config: dict[str, Any]) -> bool:
-    """Resizes, then normalises numbers from 0 to 1."""
+def _interpolation(config: dict[str, Any]) -> str:
+    if not config.get("do_resize"):
+        raise _no_such("do_resize", config.get("do_resize"))
+    if config.get("resample") not in _INTERPOLATIONS:
+        raise _no_such("resample", config.get("resample"))
+    return _INTERPOLATIONS[config["resample"]]
+
+
+Colours = tuple[float, float, float]
+
+
+def _normalisation(config: dict[str, Any]) -> tuple[Colours, Colours]:
+    """Mean and deviation for values from 0 to 1. Those of transformers are for 0 to 255, rescaled or not."""
+    for key in ("rescale_offset", "offset"):
+        if config.get(key):
+            raise _no_such(key, config[key])
+    most = (
+        255 * config.get("rescale_factor", 1 / 255) if config.get("do_rescale") else 255
+    )
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    if config.get("do_normalize"):
+        mean, std = _colours(config, "image_mean"), _colours(config, "image_std")
+    if not most > 0 or not all(value > 0 for value in std):
+        raise _no_such("rescale_factor", config.get("rescale_factor"))
+    if abs(most - 1) < 1e-3:  # the factor is 1/255, as written in a file
+        return mean, std
     return (
-        all(config.get(key) for key in ("do_resize", "do_rescale", "do_normalize"))
-        and config.get("resample") in _INTERPOLATIONS
-        and abs(255 * config.get("rescale_factor", 0) - 1) < 1e-3
+        (mean[0] / most, mean[1] / most, mean[2] / most),
+        (std[0] / most, std[1] / most, std[2] / most),
     )
 
 
-def _no_such(config: dict[str, Any]) -> PublishedError:
-    given = {key: config[key] for key in sorted(config) if not key.startswith("image_")}
+def _colours(config: dict[str, Any], key: str) -> Colours:
+    given = config.get(key)
+    if isinstance(given, int | float):
+        return float(given), float(given), float(given)
+    if not isinstance(given, list | tuple) or len(given) != 3:
+        raise _no_such(key, given)
+    return float(given[0]), float(given[1]), float(given[2])
+
+
+def _no_such(key: str, value: Any) -> PublishedError:
     return PublishedError(
-        f"Fovea has no such preprocessing as this model was published with: {given}"
+        f"Fovea has no such preprocessing as this model was published with: {key} is {value}. It resizes pictures, "
+        "bilinear or bicubic, to a square or by the shorter edge, and normalises them"
     )

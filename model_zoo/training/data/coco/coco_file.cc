@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <opencv2/imgproc.hpp>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -14,6 +17,7 @@
 #include "model_zoo/quoted.h"
 #include "model_zoo/training/data/coco/coco_entry.h"
 #include "model_zoo/training/data/coco/coco_masks.h"
+#include "model_zoo/training/data/picture_files/exif_orientation.h"
 #include "model_zoo/training/data/sample_source.h"
 
 namespace fovea::models::training {
@@ -24,25 +28,34 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{2} << 30;  // COCO's largest is 0.45 GiB
 constexpr int kMaxDepth = 16;
+constexpr int kMaxSide = 1'000'000;  // of a picture; a larger one than the server takes is left out
 constexpr int64_t kMaxEntryValues = 1'000'000;
 constexpr size_t kMaxWords = 200;  // of another library, in an error
 
 struct RawAnnotation {
-  int64_t image = 0, category = 0;
-  cv::Rect2d box;
-  bool without_outline = false;  // it has polygons, but none that is one
+  CocoId image, category;
+  std::optional<cv::Rect2d> box;  // none: the mask's
   CocoAnnotation rest;
 };
 
-// A name that leads out of the folder of the pictures is no name.
-bool StaysInside(const std::string& name) {
-  const fs::path path(name);
-  if (name.empty() || name.find('\0') != std::string::npos || path.is_absolute()) return false;
-  return std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+struct Category {
+  std::string entry;  // "category 17"
+  std::string name, supercategory;
+};
+
+std::string WithoutSpacesAround(const std::string& text) {
+  constexpr char kSpaces[] = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
+
+cv::Size Transposed(cv::Size size) { return {size.height, size.width}; }
 
 class Reader {
  public:
+  explicit Reader(const ReadProgress& progress) : progress_(progress) {}
+
   // Of json::parse: false drops what was parsed.
   bool On(int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
@@ -57,6 +70,7 @@ class Reader {
     if (depth != 2 || event != Event::object_end) return true;
     values_ = 0;
     ++place_;
+    if (progress_ && list_ == "annotations") progress_("annotations", place_, 0);
     if (list_ == "images") AddPicture(parsed);
     if (list_ == "categories") AddCategory(parsed);
     if (list_ == "annotations") AddAnnotation(parsed);
@@ -72,30 +86,48 @@ class Reader {
         throw DataError(std::string("its list \"") + list + "\" holds what is no object");
       }
     }
-    std::map<int64_t, int64_t> classes;  // category id to place
-    for (auto& [id, name] : categories_) {
-      classes[id] = static_cast<int64_t>(file_.labels.size());
-      file_.labels.push_back(std::move(name));
-    }
-    for (RawAnnotation& raw : annotations_) Resolve(classes, raw);
+    NameClasses();
+    for (RawAnnotation& raw : annotations_) Resolve(raw);
     return std::move(file_);
   }
 
  private:
+  // Gives each category that is one its place.
+  void NameClasses() {
+    std::set<CocoId> shown;
+    for (const RawAnnotation& raw : annotations_) shown.insert(raw.category);
+    const auto has_kinds = [this](const Category& one) {
+      return std::ranges::any_of(categories_, [&one](const auto& other) {
+        return &other.second != &one && other.second.supercategory == one.name;
+      });
+    };
+    std::set<std::string> names;
+    for (const auto& [id, category] : categories_) {
+      if (category.supercategory != category.name && !shown.contains(id) && has_kinds(category)) {
+        file_.supercategories.push_back(category.name);
+        continue;
+      }
+      if (!names.insert(category.name).second) {
+        throw DataError(category.entry + ": another one is called " + Quoted(category.name) +
+                        " as well");
+      }
+      classes_[id] = static_cast<int64_t>(file_.labels.size());
+      file_.labels.push_back(category.name);
+    }
+  }
+
   void AddPicture(const Json& object) {
     const CocoEntry entry("image", place_, object);
     CocoPicture picture{.file_name = entry.Text("file_name")};
-    if (entry.Find("width") != nullptr || entry.Find("height") != nullptr) {
-      picture.size = {entry.Between("width", 1, limits::kMaxImageSide),
-                      entry.Between("height", 1, limits::kMaxImageSide)};
+    const auto side = [&entry](const char* key) {  // 0: some writers do not know it
+      return entry.Find(key) == nullptr ? 0 : entry.Between(key, 0, kMaxSide);
+    };
+    picture.size = {side("width"), side("height")};
+    if (picture.size.empty()) picture.size = {};
+    if (picture.file_name.empty() || picture.file_name.find('\0') != std::string::npos) {
+      entry.Refuse("its file_name " + Quoted(picture.file_name) + " is not a valid name");
     }
-    if (int64_t{picture.size.width} * picture.size.height > limits::kMaxImagePixels) {
-      entry.Refuse("it has more pixels than the server takes");
-    }
-    if (!StaysInside(picture.file_name)) {
-      entry.Refuse("its name " + Quoted(picture.file_name) + " leads out of the folder");
-    }
-    if (!places_.emplace(entry.id(), file_.pictures.size()).second) {
+    if (!places_.emplace(entry.Id("id"), file_.pictures.size()).second) {
       entry.Refuse("another one has the same id");
     }
     file_.pictures.push_back(std::move(picture));
@@ -103,32 +135,49 @@ class Reader {
 
   void AddCategory(const Json& object) {
     const CocoEntry entry("category", place_, object);
-    const std::string name = entry.Text("name");
+    const std::string name = WithoutSpacesAround(entry.Text("name"));
     if (name.empty() || name.find('\n') != std::string::npos) {
       entry.Refuse("its name is empty, or has more than one line");
     }
-    if (!names_.insert(name).second) {
-      entry.Refuse("another one is called " + Quoted(name) + " as well");
+    const Json* above = entry.Find("supercategory");
+    Category category{entry.name(), name};
+    if (above != nullptr && above->is_string()) {
+      category.supercategory = WithoutSpacesAround(above->get<std::string>());
     }
-    if (!categories_.emplace(entry.id(), name).second) {
+    if (!categories_.emplace(entry.Id("id"), std::move(category)).second) {
       entry.Refuse("another one has the same id");
     }
   }
 
   void AddAnnotation(const Json& object) {
     const CocoEntry entry("annotation", place_, object);
-    RawAnnotation raw{.image = entry.Integer("image_id"), .category = entry.Integer("category_id")};
+    if (entry.Find("segments_info") != nullptr) {
+      throw DataError(
+          "it is of COCO's panoptic format, whose objects are in PNG files: write instances, for "
+          "example by panopticapi's panoptic2detection_coco_format.py");
+    }
+    RawAnnotation raw{.image = entry.Id("image_id"), .category = entry.Id("category_id")};
     raw.rest.name = entry.name();
-    const Json& box = entry.At("bbox");
-    if (!box.is_array() || box.size() != 4) entry.Refuse("\"bbox\" is not four numbers");
-    raw.box = {entry.Coordinate(box[0], "bbox"), entry.Coordinate(box[1], "bbox"),
-               entry.Coordinate(box[2], "bbox"), entry.Coordinate(box[3], "bbox")};
-    raw.rest.crowd = entry.Find("iscrowd") != nullptr && entry.Between("iscrowd", 0, 1) == 1;
-    if (const Json* mask = entry.Find("segmentation")) ReadMask(entry, *mask, raw);
+    raw.rest.crowd = entry.Flag("iscrowd");
+    const Json* mask = entry.Find("segmentation");
+    if (mask != nullptr && !mask->empty() && *mask != "") ReadMask(entry, *mask, raw.rest);
+    ReadBox(entry, raw);
     annotations_.push_back(std::move(raw));
   }
 
-  static void ReadMask(const CocoEntry& entry, const Json& mask, RawAnnotation& raw) {
+  // Leaves the mask's box where there is none, or a number of it is not known; an empty one without
+  // a mask.
+  static void ReadBox(const CocoEntry& entry, RawAnnotation& raw) {
+    const Json* box = entry.Find("bbox");
+    if (!raw.rest.has_mask()) raw.box.emplace();
+    if (box == nullptr || (box->is_array() && box->empty())) return;
+    if (!box->is_array() || box->size() != 4) entry.Refuse("\"bbox\" is not four numbers");
+    if (std::ranges::any_of(*box, [](const Json& side) { return side.is_null(); })) return;
+    raw.box = {entry.Coordinate((*box)[0], "bbox"), entry.Coordinate((*box)[1], "bbox"),
+               entry.Coordinate((*box)[2], "bbox"), entry.Coordinate((*box)[3], "bbox")};
+  }
+
+  static void ReadMask(const CocoEntry& entry, const Json& mask, CocoAnnotation& annotation) {
     if (mask.is_array()) {
       for (const Json& polygon : mask) {
         if (!polygon.is_array()) entry.Refuse("\"segmentation\" holds what is no polygon");
@@ -137,9 +186,9 @@ class Reader {
           corners.push_back(static_cast<float>(entry.Coordinate(value, "segmentation")));
         }
         const bool whole = corners.size() >= 6 && corners.size() % 2 == 0;
-        if (whole) raw.rest.polygons.push_back(std::move(corners));
+        if (whole) annotation.polygons.push_back(std::move(corners));
       }
-      raw.without_outline = !mask.empty() && raw.rest.polygons.empty();
+      annotation.without_outline = annotation.polygons.empty();
       return;
     }
     if (!mask.is_object()) entry.Refuse("\"segmentation\" is neither polygons nor run lengths");
@@ -147,10 +196,10 @@ class Reader {
     const cv::Size size = SizeOf(lengths);
     const int64_t pixels = int64_t{size.width} * size.height;
     const Json& counts = lengths.At("counts");
-    raw.rest.run_lengths_of = size;
-    raw.rest.run_lengths =
+    annotation.run_lengths_of = size;
+    annotation.run_lengths =
         counts.is_string() ? counts.get<std::string>() : TextOf(entry, counts, pixels);
-    if (!ReadRunLengths(raw.rest.run_lengths, pixels)) {
+    if (!ReadRunLengths(annotation.run_lengths, pixels)) {
       entry.Refuse("its run lengths are not those of " + std::to_string(size.width) + " x " +
                    std::to_string(size.height) + " pixels");
     }
@@ -180,67 +229,124 @@ class Reader {
     if (!size.is_array() || size.size() != 2 || !side(size[0]) || !side(size[1])) {
       lengths.Refuse("\"size\" is not a height and a width");
     }
-    const cv::Size found(size[1].get<int>(), size[0].get<int>());
-    if (int64_t{found.width} * found.height > limits::kMaxImagePixels) {
-      lengths.Refuse("its run lengths are of more pixels than the server takes");
-    }
-    return found;
+    return {size[1].get<int>(), size[0].get<int>()};
   }
 
-  void Resolve(const std::map<int64_t, int64_t>& classes, RawAnnotation& raw) {
+  void Resolve(RawAnnotation& raw) {
     CocoAnnotation& annotation = raw.rest;
     const auto refuse = [&annotation](const std::string& why) {
       throw DataError(annotation.name + ": " + why);
     };
     const auto place = places_.find(raw.image);
-    if (place == places_.end()) refuse("there is no image " + std::to_string(raw.image));
-    const auto found = classes.find(raw.category);
-    if (found == classes.end()) refuse("there is no category " + std::to_string(raw.category));
+    if (place == places_.end()) refuse("there is no image " + Named(raw.image));
+    const auto found = classes_.find(raw.category);
+    if (found == classes_.end()) refuse("there is no category " + Named(raw.category));
     CocoPicture& picture = file_.pictures[place->second];
     if (!annotation.run_lengths.empty() && !picture.size.empty() &&
         annotation.run_lengths_of != picture.size) {
-      refuse("its run lengths are of another size than its image");
+      if (annotation.run_lengths_of != Transposed(picture.size)) {
+        refuse("its run lengths are of another size than its image");
+      }
+      file_.upright_annotations = true;
     }
     annotation.class_index = found->second;
-    if (!picture.size.empty()) {
-      raw.box &= cv::Rect2d(0, 0, picture.size.width, picture.size.height);
+    if (raw.box) {
+      annotation.box = Clipped(*raw.box, picture.size);
+      if (annotation.box.empty()) {
+        if (++file_.without_area == 1) file_.first_without_area = annotation.name;
+        return;
+      }
     }
-    annotation.box = cv::Rect2f(raw.box);
-    file_.without_area += annotation.box.empty();
-    file_.without_outline += raw.without_outline && !annotation.box.empty();
-    if (annotation.box.empty() || raw.without_outline) return;
     picture.annotations.push_back(std::move(annotation));
   }
 
+  // Leaves a box alone that lies in the picture only if that is turned.
+  cv::Rect2f Clipped(const cv::Rect2d& box, cv::Size picture) {
+    constexpr double kRounding = 1;  // pixels
+    if (picture.empty()) return cv::Rect2f(box);
+    const double right = box.x + box.width, bottom = box.y + box.height;
+    const auto within = [&](cv::Size size) {
+      return right <= size.width + kRounding && bottom <= size.height + kRounding;
+    };
+    if (!within(picture) && within(Transposed(picture))) {
+      file_.upright_annotations = true;
+      picture = Transposed(picture);
+    }
+    return cv::Rect2f(box & cv::Rect2d(0, 0, picture.width, picture.height));
+  }
+
+  const ReadProgress& progress_;
   std::string list_;   // that is being read
   int64_t place_ = 0;  // in it, from 1 on
   int64_t values_ = 0;
   CocoFile file_;
-  std::unordered_map<int64_t, size_t> places_;  // of pictures, by their id
-  std::map<int64_t, std::string> categories_;
-  std::set<std::string> names_;
+  std::unordered_map<CocoId, size_t> places_;  // of pictures, by their id
+  std::map<CocoId, Category> categories_;
+  std::map<CocoId, int64_t> classes_;  // of categories, by their id
   std::vector<RawAnnotation> annotations_;
 };
 
-CocoFile Parse(const fs::path& file) {
+template <typename Input>
+CocoFile Parse(Input&& input, const ReadProgress& progress) {
+  Reader reader(progress);
+  const Json whole = Json::parse(std::forward<Input>(input),
+                                 [&reader](int depth, Json::parse_event_t event, Json& parsed) {
+                                   return reader.On(depth, event, parsed);
+                                 });
+  return reader.Finish(whole);
+}
+
+std::ifstream Opened(const fs::path& file) {
   if (!fs::is_regular_file(file)) throw DataError("there is no such file");
   if (fs::file_size(file) > kMaxFileBytes) throw DataError("it is larger than 2 GiB");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw DataError("it cannot be opened");
-  Reader reader;
-  const Json whole =
-      Json::parse(stream, [&reader](int depth, Json::parse_event_t event, Json& parsed) {
-        return reader.On(depth, event, parsed);
-      });
-  return reader.Finish(whole);
+  return stream;
+}
+
+// Replaces NaN and Infinity, which Python writes and JSON does not have, by null, but in texts.
+std::string WithoutNaN(std::string_view text) {
+  std::string json;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 1;
+    if (text[at] == '"') {
+      while (at + length < text.size() && text[at + length] != '"') {
+        length += text[at + length] == '\\' ? 2 : 1;
+      }
+      ++length;
+    }
+    std::string_view part = text.substr(at, length);
+    for (const std::string_view number : {"NaN", "-Infinity", "Infinity"}) {
+      if (!text.substr(at).starts_with(number)) continue;
+      length = number.size();
+      part = "null";
+    }
+    json += part;
+    at += length;
+  }
+  return json;
+}
+
+CocoFile Read(const fs::path& file, const ReadProgress& progress) {
+  std::ifstream stream = Opened(file);
+  try {
+    return Parse(stream, progress);
+  } catch (const Json::parse_error&) {
+    stream.clear();
+    stream.seekg(0);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    const std::string json = WithoutNaN(text);
+    if (json == text) throw;
+    return Parse(json, progress);
+  }
 }
 
 }  // namespace
 
-CocoFile ReadCocoFile(const fs::path& file) {
+CocoFile ReadCocoFile(const fs::path& file, const ReadProgress& progress) {
   const std::string where = "the annotations " + file.string() + ": ";
   try {
-    return Parse(file);
+    return Read(file, progress);
   } catch (const DataError& error) {
     throw DataError(where + error.what());
   } catch (const Json::exception& error) {
@@ -291,16 +397,34 @@ cv::Rect MaskArea(const CocoAnnotation& annotation, cv::Size picture) {
 
 }  // namespace
 
-bool SetMaskOfAnnotation(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
-                         Object& object) {
-  if (!annotation->run_lengths.empty() && annotation->run_lengths_of != picture) {
+void CocoFile::Relabel(const std::vector<std::string>& known) {
+  std::vector<int64_t> places;
+  for (const std::string& label : labels) {
+    places.push_back(std::ranges::find(known, label) - known.begin());
+  }
+  for (CocoPicture& picture : pictures) {
+    for (CocoAnnotation& annotation : picture.annotations) {
+      const std::string& label = labels[annotation.class_index];
+      annotation.class_index = places[annotation.class_index];
+      if (annotation.class_index < std::ssize(known)) continue;
+      throw DataError(annotation.name + ": the training has no category " + Quoted(label));
+    }
+  }
+  labels = known;
+}
+
+bool SetMaskOfAnnotation(const std::shared_ptr<const CocoAnnotation>& annotation,
+                         cv::Size annotated, Object& object, int orientation) {
+  if (!annotation->run_lengths.empty() && annotation->run_lengths_of != annotated) {
     throw DataError(annotation->name + ": its run lengths are of another size than its picture");
   }
-  const cv::Rect area = MaskArea(*annotation, picture);
+  const cv::Rect area = MaskArea(*annotation, annotated);
   if (area.empty()) return false;
-  object.mask_area = area;
-  object.mask = [annotation, picture, area] { return Decoded(*annotation, picture, area); };
-  object.box = cv::Rect2f(area);
+  object.mask_area = cv::Rect(UprightBox(cv::Rect2f(area), annotated, orientation));
+  object.mask = [annotation, annotated, area, orientation] {
+    return Upright(Decoded(*annotation, annotated, area), orientation);
+  };
+  object.box = cv::Rect2f(object.mask_area);
   return true;
 }
 

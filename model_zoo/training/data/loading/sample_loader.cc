@@ -51,16 +51,6 @@ ImageTruth TruthOf(const std::vector<Object>& objects, bool masks, ImageSize siz
   return truth;
 }
 
-// Before they are made.
-void CheckMasks(const std::vector<Object>& objects, ImageSize size, const std::string& name) {
-  const int64_t masks = std::ranges::count_if(
-      objects, [](const Object& object) { return object.mask && !object.crowd; });
-  if (masks * size.height * size.width <= kMaxMaskBytes) return;
-  throw DataError("the picture " + name + ": the masks of its " + std::to_string(masks) +
-                  " objects take more than " + std::to_string(kMaxMaskBytes >> 20) +
-                  " MiB at the model's size");
-}
-
 template <typename Level>
 void CopyLevels(const cv::Mat& map, int64_t* to) {
   const int ignored = IgnoredLevel(map.type());
@@ -119,6 +109,25 @@ at::Tensor NormalisedSamples(const TrainingBatch& batch, const Preprocessing& pr
   return normalised;
 }
 
+BrokenSamples::BrokenSamples(uint64_t samples, std::function<void(const std::string&)> tell)
+    : samples_(samples), tell_(std::move(tell)) {}
+
+bool BrokenSamples::Has(uint64_t index) const {
+  const std::lock_guard lock(mutex_);
+  return indices_.contains(index);
+}
+
+void BrokenSamples::Add(uint64_t index, const DataError& error) {
+  constexpr size_t kMost = 10;
+  const std::lock_guard lock(mutex_);
+  if (!indices_.insert(index).second) return;
+  if (indices_.size() > kMost || 2 * indices_.size() > samples_) {
+    throw DataError(std::to_string(indices_.size()) + " of " + std::to_string(samples_) +
+                    " pictures can no longer be read, the last: " + error.what());
+  }
+  tell_(std::string(error.what()) + ": it is left out from now on");
+}
+
 SampleLoader::SampleLoader(const SampleSource& source, SampleLoaderOptions options)
     : source_(source), options_(std::move(options)), started_(options_.first_batch) {
   TORCH_CHECK_VALUE(options_.batch_size > 0, "a batch has at least one image");
@@ -134,6 +143,29 @@ int64_t SampleLoader::batches_per_epoch() const {
   return (samples + options_.batch_size - 1) / options_.batch_size;
 }
 
+Sample SampleLoader::Read(uint64_t index) const {
+  Sample sample = source_.Get(index);
+  if (source_.ground_truth().masks && options_.masks) {
+    const int64_t masks = std::ranges::count_if(
+        sample.objects, [](const Object& object) { return object.mask && !object.crowd; });
+    CheckMasks(source_.Name(index), masks, options_.size.height * options_.size.width);
+  }
+  return sample;
+}
+
+std::optional<Sample> SampleLoader::ReadWhole(uint64_t& index) const {
+  if (!options_.broken) return Read(index);
+  // Ends: more than half of the samples are whole.
+  for (;; index = (index + 1) % source_.size()) {
+    try {
+      if (!options_.broken->Has(index)) return Read(index);
+    } catch (const DataError& error) {
+      options_.broken->Add(index, error);
+    }
+    if (!options_.training) return std::nullopt;
+  }
+}
+
 TrainingBatch SampleLoader::Make(int64_t number) const {
   GroundTruth truth = source_.ground_truth();
   truth.masks &= options_.masks;
@@ -146,15 +178,15 @@ TrainingBatch SampleLoader::Make(int64_t number) const {
   for (int64_t i = 0; i < options_.batch_size; ++i) {
     const auto place = static_cast<uint64_t>(number * options_.batch_size + i);
     if (!options_.training && place >= count) break;
-    const uint64_t index = endless || !options_.training
-                               ? place
-                               : Shuffled(place % count, count, options_.seed, place / count);
-    const Sample sample = source_.Get(index);
-    if (truth.masks) CheckMasks(sample.objects, options_.size, source_.Name(index));
+    uint64_t index = endless || !options_.training
+                         ? place
+                         : Shuffled(place % count, count, options_.seed, place / count);
+    const std::optional<Sample> sample = ReadWhole(index);
+    if (!sample) continue;
     Random random(options_.seed, kAugmentationStream, place);
-    samples.push_back(options_.augmentation ? Augmented(sample, size, options_.framing,
+    samples.push_back(options_.augmentation ? Augmented(*sample, size, options_.framing,
                                                         *options_.augmentation, random)
-                                            : Placed(sample, size, options_.framing));
+                                            : Placed(*sample, size, options_.framing));
     indices.push_back(index);
   }
   TrainingBatch batch = Collate(truth, samples, options_.size);

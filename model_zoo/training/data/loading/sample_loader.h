@@ -6,8 +6,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "model_zoo/model_description.h"
@@ -48,9 +53,24 @@ TrainingBatch Collate(const GroundTruth& truth, const std::vector<PlacedSample>&
 // where no picture is, as the server fills inputs up.
 at::Tensor NormalisedSamples(const TrainingBatch& batch, const Preprocessing& preprocessing);
 
-// Of the masks of an image: some 1,000 objects at 512 x 512. A batch is given as many bytes as its
-// images need.
-inline constexpr int64_t kMaxMaskBytes = int64_t{1} << 28;
+// Samples that became unreadable after the first reading: each is reported once and skipped from
+// then on. Thread-safe.
+class BrokenSamples {
+ public:
+  // `tell`: gets a sentence about each, on the thread that loads it.
+  BrokenSamples(uint64_t samples, std::function<void(const std::string&)> tell);
+
+  bool Has(uint64_t index) const;
+  // Throws DataError where this is the eleventh, or they are more than half of the samples: it is
+  // the disk that broke.
+  void Add(uint64_t index, const DataError& error);
+
+ private:
+  const uint64_t samples_;
+  const std::function<void(const std::string&)> tell_;
+  mutable std::mutex mutex_;
+  std::set<uint64_t> indices_;
+};
 
 struct SampleLoaderOptions {
   int64_t batch_size = 16;
@@ -66,9 +86,13 @@ struct SampleLoaderOptions {
   int threads = 1;
   // To go on after a stop: so many batches count as taken.
   int64_t first_batch = 0;
+  // In a training the next sample of the source takes the place of a broken one; otherwise its
+  // batch is smaller. None: a broken one is an error.
+  std::shared_ptr<BrokenSamples> broken;
 };
 
-// What comes is a function of source and options but for the number of threads. Not thread-safe.
+// What comes is a function of source and options but for the number of threads, where no sample
+// breaks. Not thread-safe.
 class SampleLoader {
  public:
   // The source outlives the loader. Throws DataError where it has no sample.
@@ -80,13 +104,18 @@ class SampleLoader {
   // training are full: one of them may hold the end of an epoch and the beginning of the next.
   int64_t batches_per_epoch() const;
 
-  // Without images after the last one, where there is a last one. Throws what the source does, and
-  // DataError where a picture has so many objects that their masks, of the size of the images, take
-  // more than kMaxMaskBytes.
+  // Without images after the last one, where there is a last one, and where all of its samples are
+  // broken. Throws what the source does, and DataError where a picture has so many objects that
+  // their masks, of the size of the images, take more than kMaxMaskBytes (CheckMasks): such a
+  // sample is broken.
   TrainingBatch Next();
 
  private:
   TrainingBatch Make(int64_t batch) const;
+  Sample Read(uint64_t index) const;
+  // The sample at `index`, or behind it, of which `index` is set; none of a broken one that nothing
+  // takes the place of.
+  std::optional<Sample> ReadWhole(uint64_t& index) const;
   void MakeAnother();
 
   const SampleSource& source_;

@@ -1,4 +1,4 @@
-// Pictures from files and to files: JPEG, PNG and WebP, upright, bounded.
+// Pictures from files, of every format that the server reads, and to files.
 #pragma once
 
 #include <filesystem>
@@ -14,9 +14,12 @@ namespace fovea::models::training {
 // (base/limits.h).
 cv::Mat ReadPicture(const std::filesystem::path& file);
 
-// The levels of a PNG of one channel as they are stored: uint8 or uint16 [height, width]. A
-// palette's are its indices. Throws DataError as ReadPicture, and where there is more than one
-// channel.
+// EXIF's 1 to 8 of a picture that ReadPicture reads. Throws DataError as it does.
+int OrientationOf(const std::filesystem::path& file);
+
+// The levels of a PNG as they are stored: uint8 or uint16 [height, width]. A palette's are its
+// indices; of three equal channels it is one of them, and opacity does not count. Throws DataError
+// as ReadPicture, and where the channels differ.
 cv::Mat ReadLevels(const std::filesystem::path& file);
 
 // uint8 of one or three channels (RGB), or uint16 of one. Throws std::runtime_error where the file

@@ -13,8 +13,6 @@
 #include <new>
 #include <string_view>
 
-#include "base/exif.h"
-
 namespace fovea::models::training {
 namespace {
 
@@ -62,16 +60,10 @@ class PngReader {
       png_set_benign_errors(png_, 1);
     });
   }
-  bool Choose(PngForm form) {
-    return Try([this, form] {
-      if (form == PngForm::kColour) {
-        png_set_expand(png_);    // palettes, fewer than 8 bits, a transparent colour
-        png_set_scale_16(png_);  // rounded
-        png_set_gray_to_rgb(png_);
-      } else {
-        png_set_packing(png_);  // a byte for each level
-        if (std::endian::native == std::endian::little) png_set_swap(png_);
-      }
+  bool ChooseLevels() {
+    return Try([this] {
+      png_set_packing(png_);  // a byte for each level
+      if (std::endian::native == std::endian::little) png_set_swap(png_);
       passes_ = png_set_interlace_handling(png_);
       png_read_update_info(png_, header_);
     });
@@ -84,13 +76,6 @@ class PngReader {
       }
       png_read_end(png_, header_);
     });
-  }
-  int Orientation() {
-    png_bytep exif = nullptr;
-    png_uint_32 size = 0;
-    return png_get_eXIf_1(png_, header_, &size, &exif) != 0
-               ? ExifOrientation(std::as_bytes(std::span(exif, size)))
-               : 1;
   }
 
  private:
@@ -140,20 +125,15 @@ bool Write(png_structp png, png_infop header, std::FILE* to, const cv::Mat& pixe
 
 }  // namespace
 
-DecodedPng DecodePng(std::span<const uint8_t> file, PngForm form, int64_t max_pixels,
-                     int max_side) {
+DecodedPng DecodeLevelsPng(std::span<const uint8_t> file, int64_t max_pixels, int max_side) {
   PngReader reader(file, max_side);
   if (!reader.ReadHeader()) return {reader.words()};
   if (int64_t{reader.width()} * reader.height() > max_pixels) return {"it has too many pixels"};
-  if (form == PngForm::kLevels && reader.channels() != 1) {
-    return {"it has " + std::to_string(reader.channels()) + " channels, where levels have one"};
-  }
-  if (!reader.Choose(form)) return {reader.words()};
-  const int depth = reader.depth() == 16 ? CV_16U : CV_8U;
+  if (!reader.ChooseLevels()) return {reader.words()};
   DecodedPng decoded;
+  const int depth = reader.depth() == 16 ? CV_16U : CV_8U;
   decoded.pixels.create(reader.height(), reader.width(), CV_MAKETYPE(depth, reader.channels()));
   if (!reader.ReadRows(decoded.pixels.data, decoded.pixels.step)) return {reader.words()};
-  decoded.orientation = reader.Orientation();
   return decoded;
 }
 

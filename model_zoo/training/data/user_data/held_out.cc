@@ -36,7 +36,8 @@ TrainingData HoldOut(const std::shared_ptr<const SampleSource>& all, double shar
     }
   }
   return {std::make_shared<Subset>(all, std::move(kept)),
-          std::make_shared<Subset>(all, std::move(held))};
+          std::make_shared<Subset>(all, std::move(held)),
+          {}};
 }
 
 Subset::Subset(std::shared_ptr<const SampleSource> all, std::vector<uint64_t> indices)

@@ -14,6 +14,7 @@ namespace fovea::models::training {
 
 struct TrainingData {
   std::shared_ptr<const SampleSource> training, validation;
+  std::vector<std::string> notes;  // what people should know of it, a sentence each
 };
 
 // In [0, 1): FNV-1a of the name without its extension, spread over all bits by Philox. The same
@@ -38,6 +39,7 @@ class Subset final : public SampleSource {
   std::vector<std::string> notes() const override { return all_->notes(); }
   std::vector<std::filesystem::path> files() const override { return all_->files(); }
   std::string Name(uint64_t index) const override { return all_->Name(indices_.at(index)); }
+  int64_t MaskCount(uint64_t index) const override { return all_->MaskCount(indices_.at(index)); }
   Sample Get(uint64_t index) const override { return all_->Get(indices_.at(index)); }
 
  private:

@@ -16,6 +16,16 @@ bool IsPngName(const fs::path& file) {
   return file.extension() == ".png" || file.extension() == ".PNG";
 }
 
+// Names for the mask of a picture of this name, without an extension, the best first.
+std::vector<std::string> MaskNames(const fs::path& picture) {
+  const std::string stem = fs::path(picture).replace_extension().generic_string();
+  std::vector<std::string> names = {stem, picture.generic_string()};
+  for (const char* tail : {"_mask", "-mask", "_masks", "_label", "_labels", "_seg", "_gt"}) {
+    names.push_back(stem + tail);
+  }
+  return names;
+}
+
 // Of the levels that are classes; -1 where there is none.
 template <typename Level>
 int Highest(const cv::Mat& map) {
@@ -37,51 +47,88 @@ int HighestOf(const cv::Mat& map) {
 }  // namespace
 
 MaskFolder::MaskFolder(const fs::path& pictures, const fs::path& masks,
-                       std::vector<std::string> labels)
-    : map_labels_(std::move(labels)) {
+                       std::vector<std::string> labels, const ReadProgress& progress)
+    : masks_(masks), map_labels_(std::move(labels)) {
   std::map<std::string, fs::path> mask_of;
   for (const fs::path& mask : OrThrow(FilesBelow(masks, IsPngName))) {
     mask_of[mask.lexically_relative(masks).replace_extension().generic_string()] = mask;
   }
-  for (const fs::path& picture : OrThrow(FilesBelow(pictures, IsPictureName))) {
+  if (mask_of.empty()) {
+    throw DataError("there is no PNG in " + masks.string() +
+                    ": a mask is one, since JPEG changes its levels");
+  }
+  int64_t used = 0;
+  const auto is_picture = [this](const fs::path& file) {
+    const bool found = IsPicture(file);
+    if (!found) left_out_.Add(file);
+    return found;
+  };
+  for (const fs::path& picture : OrThrow(FilesBelow(pictures, is_picture))) {
     const fs::path name = picture.lexically_relative(pictures);
-    const auto mask = mask_of.find(fs::path(name).replace_extension().generic_string());
-    if (mask == mask_of.end()) {
-      throw DataError("the picture " + picture.string() + " has no mask " +
-                      (masks / fs::path(name).replace_extension(".png")).string());
+    pairs_.push_back({name.generic_string(), picture, {}});
+    for (const std::string& candidate : MaskNames(name)) {
+      const auto mask = mask_of.find(candidate);
+      if (mask == mask_of.end()) continue;
+      pairs_.back().mask = mask->second;
+      ++used;
+      break;
     }
-    pairs_.push_back({name.generic_string(), picture, mask->second});
   }
   if (pairs_.empty()) throw DataError("there is no picture in " + pictures.string());
-  unused_masks_ = std::max<int64_t>(0, std::ssize(mask_of) - std::ssize(pairs_));
+  if (used == 0) throw DataError(WithoutMask(pairs_.front()) + ", nor has any other picture");
+  unused_masks_ = std::max<int64_t>(0, std::ssize(mask_of) - used);
   if (!map_labels_.empty()) return;
-  for (int level = 0, highest = HighestLevel(); level <= highest; ++level) {
+  for (int level = 0, highest = HighestLevel(progress); level <= highest; ++level) {
     map_labels_.push_back(std::to_string(level));
   }
   if (map_labels_.empty()) {
-    throw DataError("the masks in " + masks.string() + " hold nothing but ignored pixels");
+    throw DataError("the masks in " + masks.string() +
+                    " cannot be read, or hold nothing but ignored pixels");
   }
 }
 
-int MaskFolder::HighestLevel() const {
+int MaskFolder::HighestLevel(const ReadProgress& progress) const {
   int highest = -1;
-  for (const Pair& pair : pairs_) highest = std::max(highest, HighestOf(ReadLevels(pair.mask)));
+  uint64_t done = 0;
+  for (const Pair& pair : pairs_) {
+    if (progress) progress("masks", done++, pairs_.size());
+    try {
+      if (!pair.mask.empty()) highest = std::max(highest, HighestOf(ReadLevels(pair.mask)));
+    } catch (const DataError&) {
+      // Get tells of it.
+    }
+  }
   return highest;
 }
 
 std::vector<std::string> MaskFolder::notes() const {
-  if (unused_masks_ == 0) return {};
-  return {std::to_string(unused_masks_) + " masks without a picture are not used"};
+  std::vector<std::string> notes;
+  if (const std::string line = left_out_.Line(); !line.empty()) notes.push_back(line);
+  if (unused_masks_ > 0) {
+    notes.push_back(unused_masks_ == 1
+                        ? "1 mask without a picture is not used"
+                        : std::to_string(unused_masks_) + " masks without a picture are not used");
+  }
+  return notes;
+}
+
+std::string MaskFolder::WithoutMask(const Pair& pair) const {
+  return "the picture " + pair.picture.string() + " has no mask " +
+         (masks_ / fs::path(pair.name).replace_extension(".png")).string();
 }
 
 std::vector<fs::path> MaskFolder::files() const {
   std::vector<fs::path> files;
-  for (const Pair& pair : pairs_) files.insert(files.end(), {pair.picture, pair.mask});
+  for (const Pair& pair : pairs_) {
+    files.push_back(pair.picture);
+    if (!pair.mask.empty()) files.push_back(pair.mask);
+  }
   return files;
 }
 
 Sample MaskFolder::Get(uint64_t index) const {
   const Pair& pair = pairs_.at(index);
+  if (pair.mask.empty()) throw DataError(WithoutMask(pair));
   Sample sample{.rgb = ReadPicture(pair.picture)};
   sample.class_map = ReadLevels(pair.mask);
   if (sample.class_map.size() != sample.rgb.size()) {

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import grpc
 import numpy as np
@@ -32,6 +35,9 @@ from evaluation_support import (
     write_picture,
 )
 from fake_vision import FakeVision, Refusal, class_map, classes, png
+from fovea import client
+from fovea.evaluation import run
+from fovea.evaluation.evaluate import evaluate as measured
 from running_server import BUILD
 
 LABELS = ["ant", "bee"]
@@ -67,14 +73,38 @@ def broken(*numbers: int):
     return result
 
 
+def test_a_spreadsheet_runs_no_text_of_the_csv_as_a_formula(pictures: pathlib.Path):
+    """CSV injection (CWE-1236). Numbers below zero stay numbers: see test_models_are_compared_with_the_first."""
+    formula = "=SUM(A1,B1)"
+    with FakeVision(Classify=ant_or_bee) as fake:
+        done = evaluate(fake.address, "-m", formula, "-d", pictures, "--csv")
+    lines = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {line["model"] for line in lines} == {f"'{formula}"}
+
+
+@pytest.mark.parametrize("given", [["--api-key", "secret"], ["--api-k=secret"]])
+def test_the_command_keeps_its_key_to_itself(
+    pictures: pathlib.Path, given: list[str]
+) -> None:
+    with FakeVision(Classify=ant_or_bee) as fake:
+        done = evaluate(fake.address, "-m", "good", "-d", pictures, "--json", *given)
+    command = json.loads(done.stdout)["command"]
+    assert "secret" not in command
+    assert "..." in command
+
+
 def test_models_are_compared_with_the_first(pictures: pathlib.Path):
     with FakeVision(Classify=ant_or_bee) as fake:
         arguments = ("-m", "good", "-m", "poor/3", "-d", pictures)
-        table = evaluate(fake.address, *arguments)
-        document = json.loads(evaluate(fake.address, *arguments, "--json").stdout)
+        table = evaluate(fake.address, *arguments, rounds=7)
+        document = json.loads(
+            evaluate(fake.address, *arguments, "--json", rounds=7).stdout
+        )
         lines = list(
             csv.DictReader(
-                io.StringIO(evaluate(fake.address, *arguments, "--csv").stdout)
+                io.StringIO(
+                    evaluate(fake.address, *arguments, "--csv", rounds=7).stdout
+                )
             )
         )
     assert table.returncode == 0, table.stderr
@@ -91,11 +121,26 @@ def test_models_are_compared_with_the_first(pictures: pathlib.Path):
     assert header[5:] == ["latency ms", "p95 ms", "compute ms", "batch peak MiB"]
     assert good[5:] == ["28.0", "28.0", "5.0", "0.0"]
     assert poor[5] == "28.0 (+0.0)"
+    assert ["poor/3", "dense", "compute ms", "5.0", "+0.0", "+0.0 to +0.0"] in rows
     assert ["bee", "1.0000", "0.0000"] in rows
+
+    # When, by what, from which machine, and by which command.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["measured"]["at"])
+    assert document["measured"]["by"].startswith("fovea-evaluate ")
+    assert document["measured"]["client_cores"] >= 1
+    assert f"-m good -m poor/3 -d {pictures}" in document["command"]
+    for name, value in document["measured"].items():
+        if name != "at":
+            assert {line[f"measured_{name}"] for line in lines} == {str(value)}
+    assert {line["command"].endswith(f"-d {pictures} --csv") for line in lines} == {
+        True
+    }
 
     good, poor = document["models"]
     assert good["differences"] == {}
     assert poor["differences"]["top-1"] == -0.5
+    assert poor["differences"]["latency_ms_median"] == pytest.approx(0)
+    assert set(poor["difference_intervals"]) >= {"latency_ms_median", "latency_ms_p95"}
     assert (poor["model"], poor["version"]) == ("poor", "3")
     assert good["cost"] == {
         "latency_ms_median": pytest.approx(28),
@@ -108,13 +153,24 @@ def test_models_are_compared_with_the_first(pictures: pathlib.Path):
     assert found["poor", "", "top-1"]["value"] == "0.5"
     assert found["poor", "", "top-1"]["difference"] == "-0.5"
     assert found["poor", "bee", "top-1"]["value"] == "0.0"
+    latency = found["poor", "", "latency_ms_median"]
+    assert float(latency["difference_lower"]) == pytest.approx(0)
     assert found["good", "", "batch_peak_bytes"]["value"] == "1000"
     assert found["good", "", "answered"]["value"] == "20"
 
 
 def test_a_terminal_sees_how_far_it_is_and_a_file_does_not(pictures: pathlib.Path):
     with FakeVision(Classify=ant_or_bee) as fake:
-        asked = ("--server", fake.address, "-m", "good", "-d", str(pictures))
+        asked = (
+            "--server",
+            fake.address,
+            "-m",
+            "good",
+            "-d",
+            str(pictures),
+            "--rounds",
+            "0",
+        )
         terminal, inside = os.openpty()
         termios.tcsetwinsize(inside, (24, 120))
         done = subprocess.run(
@@ -147,6 +203,7 @@ def test_figures_are_the_same_each_time_and_at_any_concurrency(pictures: pathlib
             )
             document = json.loads(done.stdout)
             assert document.pop("concurrency") == concurrency
+            del document["measured"], document["command"]  # when, and how it was asked
             outputs.add(json.dumps(document))
     assert len(outputs) == 1
 
@@ -319,9 +376,7 @@ def test_without_a_server_the_exit_code_is_3(pictures: pathlib.Path):
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     done = evaluate(address, "-m", "good", "-d", pictures)
     assert done.returncode == 3
-    assert done.stderr.startswith(
-        f"fovea-evaluate: there is no connection to {address}"
-    )
+    assert done.stderr.startswith(f"fovea-evaluate: nothing listens at {address}")
 
 
 def test_a_server_that_goes_ends_the_command(pictures: pathlib.Path):
@@ -334,7 +389,7 @@ def test_a_server_that_goes_ends_the_command(pictures: pathlib.Path):
     with FakeVision(Classify=result) as fake:
         done = evaluate(fake.address, "-m", "good", "-d", pictures, "--concurrency", 1)
     assert done.returncode == 3
-    assert "no connection" in done.stderr and done.stdout == ""
+    assert fake.address in done.stderr and done.stdout == ""
 
 
 def test_a_server_that_goes_leaves_the_figures_of_the_models_that_are_done(
@@ -350,11 +405,68 @@ def test_a_server_that_goes_leaves_the_figures_of_the_models_that_are_done(
         arguments = ("-m", "good", "-m", "poor", "-d", pictures, "--concurrency", 1)
         done = evaluate(fake.address, *arguments, "--json")
     assert done.returncode == 3
-    assert "no connection" in done.stderr and "poor has no figures" in done.stderr
+    assert fake.address in done.stderr and "poor has no figures" in done.stderr
     document = json.loads(done.stdout)
     assert document["unfinished"] == "poor"
     (good,) = document["models"]
     assert (good["model"], good["figures"]["top-1"]) == ("good", 1)
+
+
+def ends_with_the_figures(end: Callable[[], None]) -> Callable[..., Any]:
+    """Answers that call `end` once costs are measured: after one picture to check the model, and twenty for the figures."""
+    asked = itertools.count(1)
+
+    def result(request, picture: bytes):
+        if next(asked) > 1 + 20:
+            end()
+        return ant_or_bee(request, picture)
+
+    return result
+
+
+def refuse() -> None:
+    raise Refusal(grpc.StatusCode.INTERNAL, "model.failed", "the model failed")
+
+
+def test_figures_are_kept_if_costs_cannot_be_measured(
+    pictures: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    def go() -> None:
+        threading.Thread(target=fake.close).start()
+        raise Refusal(grpc.StatusCode.UNAVAILABLE, "", "")
+
+    for end, code, why in ((refuse, 1, "the model failed"), (go, 3, "127.0.0.1:")):
+        with FakeVision(Classify=ends_with_the_figures(end)) as fake:
+            arguments = ("-m", "good", "-d", pictures, "--concurrency", 1)
+            done = evaluate(fake.address, *arguments, "--json", rounds=7)
+        assert done.returncode == code, done.stderr
+        assert why in done.stderr and "costs were not measured" in done.stderr
+        document = json.loads(done.stdout)
+        assert why in document["without_costs"]
+        (good,) = document["models"]
+        assert good["figures"]["top-1"] == 1
+        assert good["cost"]["latency_ms_median"] is None
+    with (
+        FakeVision(Classify=ends_with_the_figures(refuse)) as fake,
+        client.Client(fake.address) as server,
+    ):
+        refused = measured(server, "good", pictures)
+    assert refused.without_costs == "the model failed"
+    assert refused.outcomes[0].figures.overall["top-1"] == 1
+    assert "costs were not measured: the model failed" in str(refused)
+    # Nor does an interruption take a program's figures.
+    with (
+        FakeVision(Classify=ant_or_bee) as fake,
+        client.Client(fake.address) as server,
+    ):
+        monkeypatch.setattr(run, "measure_costs", interrupt)
+        interrupted = measured(server, "good", pictures)
+    assert interrupted.without_costs == "interrupted"
+    assert interrupted.outcomes[0].figures.overall["top-1"] == 1
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_model_of_other_classes_leaves_the_figures_of_those_that_are_done(
@@ -393,12 +505,26 @@ def test_a_model_of_other_classes_leaves_the_figures_of_those_that_are_done(
         (["-m", "a", "-d", "x", "--limit", "0"], "not a number of at least 1"),
         (["-m", "a", "-d", "x", "--timeout", "0s"], "is no timeout"),
         (["-m", "a", "-d", "x", "--json", "--csv"], "not allowed with"),
+        (["-m", "a", "-d", "x", "--tls-ca", ""], "--tls-ca: is empty"),
     ],
 )
 def test_a_command_line_that_cannot_be_meant(arguments: list[str], sentence: str):
     done = evaluate("127.0.0.1:1", *arguments)
     assert done.returncode == 2
     assert sentence in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["SERVER", "TLS_CA", "TLS_CERT", "TLS_KEY", "API_KEY"])
+def test_a_variable_that_is_set_and_empty_is_a_mistake_and_not_none(name: str):
+    done = subprocess.run(
+        [*COMMAND, "-m", "a", "-d", "x"],
+        env={**ENVIRONMENT, f"FOVEA_{name}": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"FOVEA_{name} unset" in done.stderr
 
 
 def test_times_are_written_as_for_the_fovea_command():

@@ -120,19 +120,24 @@ def test_a_class_that_nothing_shows_does_not_count_and_one_found_in_vain_does(
 def test_what_is_left_out_of_the_data_set_is_told(tmp_path: pathlib.Path):
     scenes(tmp_path, MASKS)
     Image.fromarray(MASKS[0]).save(tmp_path / "masks/alone.png")
+    write_picture(tmp_path / "images/single.png", 1)
     with FakeVision(Segment=mapping(MAPS, {})) as fake:
         (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
+        shown = evaluate(fake.address, "-m", "m", "-d", tmp_path)
     check_known_confusion(model, {level: level for level in UNION})
-    assert model["notes"] == ["masks without a picture are not used: 1"]
+    unused, left_out = model["notes"]
+    assert unused == "1 mask without a picture is not used"
+    assert shown.returncode == 0, "no picture has failed"
+    assert f"m: {left_out}\n" in shown.stdout and "single.png has no mask" in left_out
 
 
-def test_spaces_around_labels_make_no_other_class(tmp_path: pathlib.Path):
+def test_spaces_and_ways_to_write_accents_make_no_other_class(tmp_path: pathlib.Path):
     """fovea-train keeps those of labels.txt in the model."""
-    scenes(tmp_path, MASKS, "sky \ngrass\n road\n")
-    labels = {0: "sky ", 1: "grass", 2: " road"}
+    scenes(tmp_path, MASKS, "sky \ngr\u00e4ss\n road\n")
+    labels = {0: "sky ", 1: "gra\u0308ss", 2: " road"}
     with FakeVision(Segment=mapping(MAPS, labels)) as fake:
         (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-    check_known_confusion(model, {"0": "sky", "1": "grass", "2": "road"})
+    check_known_confusion(model, {"0": "sky", "1": "gr\u00e4ss", "2": "road"})
 
 
 def test_labels_that_share_nothing_are_an_error(tmp_path: pathlib.Path):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pathlib
+import re
 import sys
 
+import numpy as np
 import pytest
 import timm
 import torch
@@ -114,7 +117,7 @@ def test_a_safetensors_file_answers_as_timm_does(
         (
             ".pth.tar",
             lambda weights: {
-                **wrapped("state_dict", {"nothing": torch.zeros(1)}),
+                **wrapped("state_dict", {name: weights[name] + 1 for name in weights}),
                 "state_dict_ema": weights,
             },
             "'state_dict_ema' in the file, and not 'state_dict'",
@@ -133,6 +136,285 @@ def test_what_timms_trainer_writes_is_unwrapped(
     assert told is None or f"The weights are those of {told}" in output
     assert "The classes have no names" in output
     assert not (tmp_path / "models" / "mine" / "labels.txt").exists()
+
+
+def prefixed(prefix: str, weights: dict) -> dict:
+    return {prefix + name: weights[name] for name in weights}
+
+
+def other(weights: dict) -> dict:
+    return {name: weights[name] + 1 for name in weights}
+
+
+KEYS = ("model_state_dict", "net", "weights", "params", "model_state", "module")
+PREFIXES = ("model.", "net.", "backbone.", "encoder.", "model._orig_mod.", "module.")
+
+
+@pytest.mark.parametrize(
+    ("wrap", "told"),
+    [
+        *(
+            (lambda weights, key=key: {"epoch": 3, key: weights}, f"'{key}'")
+            for key in (*KEYS, "teacher", "student")
+        ),
+        *(
+            (
+                lambda weights, prefix=prefix: {
+                    "state_dict": prefixed(prefix, weights)
+                },
+                "'state_dict', under names that begin with",
+            )
+            for prefix in PREFIXES
+        ),
+        (
+            lambda weights: {"teacher": weights, "student": other(weights)},
+            "'teacher' in the file, and not 'student'",
+        ),
+        (
+            lambda weights: {
+                "state_dict": {
+                    **prefixed("model.", other(weights)),
+                    **prefixed("ema_model.", weights),
+                    "ema_model.n_averaged": torch.tensor(9),
+                    "criterion.weight": torch.ones(3),
+                }
+            },
+            "Left out, because vit has no place for them: criterion.weight, n_averaged",
+        ),
+        (
+            lambda weights: {
+                "model": other(weights),
+                "model_ema": {
+                    **prefixed("module.", weights),
+                    "n_averaged": torch.tensor(9),
+                },
+            },
+            "and not 'model'",
+        ),
+        (  # the classifier beside the backbone
+            lambda weights: {
+                name if name.startswith("head.") else f"backbone.{name}": tensor
+                for name, tensor in weights.items()
+            },
+            "names that begin with 'backbone.'",
+        ),
+        (
+            lambda weights: {"model": weights, "best": {"weights": weights}},
+            "'model'",
+        ),
+        (
+            lambda weights: {
+                "model": weights,
+                "best_acc": np.float64(0.93),
+                "epoch": np.int64(3),
+                "better": np.bool_(True),
+                "losses": [np.float32(1), np.arange(3.0)],
+            },
+            "'model'",
+        ),
+        (
+            lambda weights: {
+                "model": weights,
+                "optimizer": {"state": {0: {"exp_avg": torch.ones(3, 3)}}},
+            },
+            "'model'",
+        ),
+    ],
+)
+def test_the_one_set_of_tensors_that_fits_is_found(
+    wrap, told: str, tmp_path: pathlib.Path, capsys
+) -> None:
+    model = own_vit(depth=1)
+    file = tmp_path / "mine.pth"
+    torch.save(wrap(model.state_dict()), file)
+    assert run_import(file, "vit", "--heads", "4") == 0
+    check_answers(file, model, (40, 40))
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrap", "told"),
+    [
+        (
+            lambda weights: {"last": weights, "best": other(weights)},
+            "holds different weights of vit ('last', 'best')",
+        ),
+        (
+            lambda weights: {
+                **prefixed("model.", weights),
+                "fc.weight": torch.ones(3, 3),
+            },
+            "holds what vit has no place for: fc.weight",
+        ),
+        (
+            lambda weights: {"state_dict": {"conv.weight": torch.ones(3, 3)}},
+            "has none of the names that vit has, such as cls_token: its own are conv.weight",
+        ),
+        (
+            lambda _: {
+                "vit.embeddings.patch_embeddings.projection.bias": torch.ones(3)
+            },
+            "has transformers' names, such as vit.embeddings",
+        ),
+        (
+            lambda weights: {
+                name: tensor.to(torch.float8_e4m3fn) for name, tensor in weights.items()
+            },
+            "as float8_e4m3fn: weights are float32, float16 or bfloat16",
+        ),
+    ],
+)
+def test_no_set_of_tensors_is_guessed(
+    wrap, told: str, tmp_path: pathlib.Path, capsys
+) -> None:
+    file = tmp_path / "mine.pth"
+    torch.save(wrap(own_vit(depth=1).state_dict()), file)
+    assert run_import(file, "vit", "--heads", "4") == 1
+    assert told in capsys.readouterr().err
+
+
+def test_swins_older_names_are_taken(tmp_path: pathlib.Path, capsys) -> None:
+    """timm's before 0.9, and its authors'."""
+    name = "swin_tiny_patch4_window7_224"
+    model = timm_model(name)
+    older = {
+        re.sub(
+            r"layers\.(\d)\.downsample",
+            lambda match: f"layers.{int(match[1]) - 1}.downsample",
+            key.replace("head.fc.", "head."),
+        ): tensor
+        for key, tensor in model.state_dict().items()
+    }
+    file = tmp_path / "my.pth"
+    torch.save({"model": older}, file)
+    assert run_import(file, name) == 0
+    assert "The names are those of timm before 0.9" in capsys.readouterr().out
+    check_answers(file, model)
+
+
+@pytest.mark.parametrize("size", [(256, 256), (320, 288)])
+def test_swin_rolls_before_it_pads_as_timm_does(
+    size: tuple[int, int], tmp_path: pathlib.Path
+) -> None:
+    name = "swin_tiny_patch4_window7_224"
+    model = timm_model(name)
+    file = tmp_path / "my.safetensors"
+    save_file(model.state_dict(), file)
+    wanted = f"{size[0]}x{size[1]}"
+    assert run_import(file, name, "--image-size", wanted) == 0
+    assert "window_padding: ROLL_THEN_PAD\n" in description(file)
+    # Otherwise timm scales its windows with the map, and nothing would be padded.
+    model.set_input_size(size, window_size=7)
+    check_answers(file, model, size)
+
+
+def test_a_tensor_with_two_names_is_written_twice(tmp_path: pathlib.Path) -> None:
+    model = own_vit(depth=2)
+    model.blocks[1] = model.blocks[0]
+    file = tmp_path / "mine.pth"
+    torch.save(model.state_dict(), file)
+    assert run_import(file, "vit", "--heads", "4") == 0
+    check_answers(file, model, (40, 40))
+
+
+def test_one_class_has_a_confidence_of_its_own(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "mine.pth"
+    torch.save(own_vit(num_classes=1).state_dict(), file)
+    assert run_import(file, "vit", "--heads", "4") == 0
+    assert "classifier_activation: SIGMOID\n" in description(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\ufeffdog\r\ncat\r\ngreat auk\r\n\r\n", None),
+        ("dog\ncat\ngreat\tauk\n", "line 3, 'great\\tauk', has a control character"),
+        ("dog\n\ngreat auk\n", "line 2 is empty"),
+        ("dog\ncat\n", "has 2 lines, and the model has 3 classes"),
+    ],
+)
+def test_labels_are_checked_as_the_server_does(
+    text: str, told: str | None, tmp_path: pathlib.Path, capsys
+) -> None:
+    file, labels = tmp_path / "mine.pth", tmp_path / "labels.txt"
+    torch.save(own_vit(depth=1).state_dict(), file)
+    labels.write_bytes(text.encode())
+    code = run_import(file, "vit", "--heads", "4", "--labels", str(labels))
+    if told is None:
+        assert code == 0
+        written = (tmp_path / "models/mine/labels.txt").read_text("utf-8")
+        assert written.splitlines() == NAMES
+    else:
+        assert code == 1 and told in capsys.readouterr().err
+        assert not (tmp_path / "models" / "mine").exists()
+
+
+def hub_folder(
+    folder: pathlib.Path, model: torch.nn.Module, **config: object
+) -> pathlib.Path:
+    """As timm's push_to_hf_hub writes one."""
+    folder.mkdir()
+    save_file(model.state_dict(), folder / "model.safetensors")
+    described = {
+        "architecture": TINY,
+        "num_classes": len(NAMES),
+        "label_names": NAMES,
+        "global_pool": "token",
+        "pretrained_cfg": {
+            "tag": "mine",
+            "mean": [0.1, 0.2, 0.3],
+            "std": [0.5, 0.5, 0.5],
+            "crop_pct": 0.95,
+            "interpolation": "bilinear",
+            "input_size": [3, 224, 224],
+        },
+    }
+    (folder / "config.json").write_text(json.dumps(described | config))
+    return folder
+
+
+def test_a_folder_of_timms_is_taken(tmp_path: pathlib.Path, capsys) -> None:
+    model = timm_model()
+    folder = hub_folder(tmp_path / "hub", model)
+    models = tmp_path / "models"
+    where = ["--out", str(models), "--name", "mine"]
+    assert importer.main([f"timm:{folder}", *where]) == 0
+    assert "your weights" in capsys.readouterr().out
+    check_answers(models.parent / "a file beside it", model)
+    written = (models / "mine" / "model.textproto").read_text()
+    for line in (
+        "crop_fraction: 0.95",
+        "mean: [0.1, 0.2, 0.3]",
+        "interpolation: BILINEAR",
+    ):
+        assert line in written
+    assert (models / "mine" / "labels.txt").read_text().splitlines() == NAMES
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "told"),
+    [
+        (
+            {"architecture": "convnext_tiny"},
+            2,
+            "holds timm's convnext_tiny, which Fovea does",
+        ),
+        ({"global_pool": "avg"}, 1, "pools by avg, and Fovea's"),
+        ({"model_args": {"reg_tokens": 4}}, 1, "sets reg_tokens of"),
+    ],
+)
+def test_a_folder_of_timms_with_another_model_is_refused(
+    config: dict, code: int, told: str, tmp_path: pathlib.Path, capsys
+) -> None:
+    folder = hub_folder(tmp_path / "hub", torch.nn.Linear(1, 1), **config)
+    assert importer.main([f"timm:{folder}", "--out", str(tmp_path / "models")]) == code
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["timm", "transformers"])
+def test_a_folder_that_is_not_there_is_said_to_be_missing(kind: str, capsys) -> None:
+    assert importer.main([f"{kind}:./nope"]) == 1
+    assert "there is no such folder ./nope" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -299,8 +299,8 @@ def test_anchors_of_another_number_are_refused(
 @pytest.mark.parametrize(
     ("architecture", "names", "told"),
     [
-        (RETINANET, NAMES[:2], "has 2 lines, and the model has 3 classes\n"),
-        (RETINANET, [*NAMES, "dodo"], "has 4 lines, and the model has 3 classes\n"),
+        (RETINANET, NAMES[:1], "1 lines, and the model has 3 classes, the background"),
+        (RETINANET, [*NAMES, "dodo"], "4 lines, and the model has 3 classes, the back"),
         (MASK_RCNN, NAMES[:2], "4 classes, the background among them"),
         (MASK_RCNN, ["dog", "", "cat"], "line 2 is empty"),
     ],

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/generated/scene.h"
 #include "model_zoo/training/losses/matching.h"
+#include "model_zoo/training/optimisation/initialisation.h"
 #include "model_zoo/training/optimisation/trainer.h"
 #include "model_zoo/training/tasks/average_precision.h"
 #include "model_zoo/training/tasks/detection_task.h"
@@ -37,8 +39,11 @@ ModelDescription Small(Task task, const std::string& head, const std::string& at
 }
 
 struct SmallScenes {
-  Scenes training{{.sizes = {{kSide, kSide}}}};
-  Scenes validation{{.stream = Stream::kValidation, .sizes = {{kSide, kSide}}, .count = 6}};
+  explicit SmallScenes(const std::vector<cv::Size>& sizes = {{kSide, kSide}})
+      : training({.sizes = sizes}),
+        validation({.stream = Stream::kValidation, .sizes = sizes, .count = 6}) {}
+
+  const Scenes training, validation;
 };
 
 std::unique_ptr<TrainingTask> TaskOf(Backbone& backbone, Task task, const SmallScenes& scenes,
@@ -61,13 +66,29 @@ constexpr Case kCases[] = {{Task::kDetection, "retinanet"},
                            {Task::kSegmentation, "semantic_fpn"},
                            {Task::kSegmentation, "upernet"}};
 
-TEST(TasksTest, EveryHeadLearnsInEitherArithmeticAndMovesEveryParameter) {
-  const SmallScenes scenes;
+struct Pictures {
+  std::vector<cv::Size> sizes;
+  bool bf16 = false;
+};
+
+// Padding is zero, and stays so in every layer of a fresh backbone.
+TEST(TasksTest, EveryHeadLearnsFromPicturesOfAnyShapeAndMovesEveryParameter) {
+  const cv::Size square(kSide, kSide), landscape(kSide, kSide * 3 / 4), wide(kSide, kSide * 9 / 16),
+      upright(wide.height, wide.width);
+  const Pictures pictures[] = {{{square}},
+                               {{landscape}},
+                               {{wide}},
+                               {{upright}},
+                               {{square, landscape, wide, upright}, /*bf16=*/true}};
   for (const auto& [task, head] : kCases) {
-    for (const bool bf16 : {false, true}) {
-      SCOPED_TRACE(std::string(head) + (bf16 ? ", bf16" : ", fp32"));
+    for (const auto& [sizes, bf16] : pictures) {
+      SCOPED_TRACE(std::string(head) + (bf16 ? ", bf16, mixed" : ", fp32"));
+      SCOPED_TRACE(::testing::Message() << sizes.front());
+      const SmallScenes scenes(sizes);
       const ModelDescription description = Small(task, head, "key_only");
-      const std::shared_ptr<Backbone> backbone = LoadBackbone(description);
+      const std::shared_ptr<Backbone> backbone = LoadBackbone(description),
+                                      before = LoadBackbone(description);
+      for (Backbone* each : {backbone.get(), before.get()}) InitialiseForSmallData(*each);
       const auto learned = TaskOf(*backbone, task, scenes, bf16);
       std::vector<EpochReport> epochs;
       Train(
@@ -76,11 +97,11 @@ TEST(TasksTest, EveryHeadLearnsInEitherArithmeticAndMovesEveryParameter) {
       EXPECT_LT(ValueOf(epochs.back().training, "training_loss"),
                 ValueOf(epochs.front().training, "training_loss"));
       EXPECT_FALSE(epochs.back().validation.empty());
-      const auto before = LoadBackbone(description)->named_parameters();
+      const auto then = before->named_parameters();
       for (const auto& parameter : backbone->named_parameters()) {
         // The norm of the classifier that a backbone with a head does not have.
         const bool unused = parameter.key().starts_with("backbone.norm.");
-        EXPECT_EQ(at::equal(parameter.value(), before[parameter.key()]), unused) << parameter.key();
+        EXPECT_EQ(at::equal(parameter.value(), then[parameter.key()]), unused) << parameter.key();
         EXPECT_TRUE(parameter.value().isfinite().all().item<bool>()) << parameter.key();
       }
     }
@@ -100,6 +121,48 @@ TEST(TasksTest, TheBundledAttentionsLearnToFind) {
         [&](const StepReport& step) { losses.push_back(step.loss); }, [](const EpochReport&) {});
     EXPECT_LT(losses.back(), losses.front());
   }
+}
+
+// Scenes of which the second one cannot be read.
+class Breaking final : public SampleSource {
+ public:
+  GroundTruth ground_truth() const override { return scenes_.ground_truth(); }
+  const std::vector<std::string>& labels() const override { return scenes_.labels(); }
+  const std::vector<std::string>& map_labels() const override { return scenes_.map_labels(); }
+  uint64_t size() const override { return scenes_.size(); }
+  std::string Name(uint64_t index) const override { return scenes_.Name(index); }
+  Sample Get(uint64_t index) const override {
+    if (index == 1) throw DataError("the disk is worn");
+    return scenes_.Get(index);
+  }
+
+ private:
+  const Scenes scenes_{{.sizes = {{kSide, kSide}}, .count = 4}};
+};
+
+TEST(TasksTest, PicturesThatBreakAreToldOnceASideAndEndNothing) {
+  const Breaking training, validation;
+  const std::shared_ptr<Backbone> backbone =
+      LoadBackbone(Small(Task::kSegmentation, "semantic_fpn", "key_only"));
+  std::mutex mutex;
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    told.push_back(line);
+  };
+  const auto task = MakeSegmentationTask(*backbone, {training, validation},
+                                         {.samples = {.batch_size = 1, .tell = tell}});
+  int epochs = 0;
+  Train(
+      *backbone, *task, {.epochs = 2, .steps_per_epoch = 4}, {}, [](const StepReport&) {},
+      [&](const EpochReport& epoch) { epochs += !epoch.validation.empty(); });
+  EXPECT_EQ(epochs, 2);
+  EXPECT_EQ(told, std::vector<std::string>(2, "the disk is worn: it is left out from now on"));
+  std::vector<uint64_t> validated;
+  const SampleBatches batches({training, validation}, *backbone, {.batch_size = 1});
+  batches.ForEachOfValidation(
+      [&](const TrainingBatch& batch) { validated.push_back(batch.indices.at(0)); });
+  EXPECT_EQ(validated, (std::vector<uint64_t>{0, 2, 3}));
 }
 
 // The step decides what is drawn: pictures, augmentation and samples of regions.

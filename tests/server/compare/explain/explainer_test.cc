@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -71,6 +72,40 @@ ImageSize SizeOf(const std::string& png) {
   if (!info.ok()) return {};
   EXPECT_EQ(info->format, ImageFormat::kPng);
   return {info->height, info->width};
+}
+
+// Row 86.
+TEST_F(ExplainerTest, AnUnloadWaitsForNoExplanation) {
+  // Calls `on_look` when the time is read, as an explanation does when its first part begins.
+  class WatchedClock final : public Clock {
+   public:
+    explicit WatchedClock(std::function<void()> on_look) : on_look_(std::move(on_look)) {}
+    Nanos Now() const override {
+      on_look_();
+      return SteadyClock().Now();
+    }
+    void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+      SteadyClock().WaitUntil(condition, mutex, until);
+    }
+
+   private:
+    const std::function<void()> on_look_;
+  };
+  Serve("classifier", kClassifier);
+  bool removed = false;
+  WatchedClock clock([&] {
+    if (std::exchange(removed, true)) return;
+    EXPECT_TRUE(models_.Remove("classifier")) << "the explanation holds it";
+  });
+  lane_ = *HeldLane::Create({.device_threads = 1}, *scheduler_, clock);
+  explainer_ = *Explainer::Create({}, models_, Environment(), *lane_);
+  const auto explanation = Explain(Request({ExplainMethod::kMaps, ExplainMethod::kAttribution}));
+  EXPECT_TRUE(removed);
+  ASSERT_TRUE(explanation.ok()) << explanation.status();
+  EXPECT_EQ(explanation->maps.size(), 7u);
+  explainer_.reset();
+  lane_.reset();
 }
 
 TEST_F(ExplainerTest, TheMapsOfEachLayerAreDrawnAtTheImagesSize) {

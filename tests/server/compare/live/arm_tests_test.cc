@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
+#include <string>
+
+#include "tests/server/compare/simulated_machine.h"
 
 namespace fovea {
 namespace {
@@ -163,6 +167,101 @@ TEST_F(ArmTestsTest, CopiesThatFailAreFailures) {
   for (int i = 0; i < 100; ++i) copies_.OnCopy({.failed = i % 2 == 0});
   EXPECT_THAT(copies_.Broken({}, "arm").value_or(""), HasSubstr("max_error_excess"));
 }
+
+TEST_F(ArmTestsTest, CopiesOfBothAreWarmedUpAndChangePlaces) {
+  const auto written = [](const ArmTests& tests) {
+    std::string text;
+    for (const ArmTests::CopyRun& run : tests.NextCopy()) {
+      text += run.of_baseline ? 'B' : 'A';
+      if (run.timed) text += '!';
+    }
+    return text;
+  };
+  EXPECT_EQ(written(tests_), "A") << "its latency is that of its traffic";
+  for (const char* expected : {"AA!BB!", "BB!AA!", "AA!BB!"}) {
+    EXPECT_EQ(written(copies_), expected);
+    copies_.OnCopy({.differs = false});
+    EXPECT_EQ(written(copies_), expected) << "it was given up, and is to be made up for";
+    copies_.OnCopy({.latency_ratio = 1});
+  }
+}
+
+// A test of validity, on machines with noise: looked at after each observation, and stopped at the
+// first verdict.
+class OnAMachine : public testing::TestWithParam<MachineNoise> {
+ protected:
+  static constexpr int kRuns = 200;
+  static constexpr int kMostCopies = 3000, kMostWindows = 6000;
+  static constexpr double kPassMs = 2;
+
+  static std::optional<TestVerdict> VerdictOf(const ArmTests& tests) {
+    const auto ratio = tests.latency_ratio();
+    if (!ratio || ratio->verdict == TestVerdict::kUndecided) return std::nullopt;
+    return ratio->verdict;
+  }
+
+  // Requests of the baseline's, now and then, and copies of them.
+  static TestVerdict ByCopies(SimulatedMachine& machine, double ratio) {
+    ArmTests tests({}, kError, /*by_windows=*/false);
+    for (int copy = 0; copy < kMostCopies; ++copy) {
+      machine.Idle(machine.Exponential(20));
+      machine.Pass(kPassMs, /*weights=*/0, /*bytes=*/copy);  // of the request itself
+      double ms[2] = {0, 0};
+      for (const ArmTests::CopyRun& run : tests.NextCopy()) {
+        const double took = machine.Pass(run.of_baseline ? kPassMs : kPassMs * ratio,
+                                         /*weights=*/run.of_baseline ? 0 : 1, /*bytes=*/copy);
+        if (run.timed) ms[run.of_baseline] = took;
+      }
+      tests.OnCopy({.latency_ratio = ms[0] / ms[1]});
+      if (copy % SequentialMean::kFirstBlock != 0) continue;  // the interval is that of before
+      if (const auto verdict = VerdictOf(tests)) return *verdict;
+    }
+    return TestVerdict::kUndecided;
+  }
+
+  // Requests to both, each of which waits for those before it.
+  static TestVerdict ByTraffic(SimulatedMachine& machine, double ratio) {
+    ArmTests tests({}, kError, /*by_windows=*/true);
+    Nanos arrival = 0;
+    for (uint64_t request = 0, windows = 0; windows < kMostWindows; ++request) {
+      arrival += static_cast<Nanos>(machine.Exponential(15) * kMillisecond);
+      const Nanos idle = arrival - machine.Now();
+      if (idle > 0) machine.Idle(static_cast<double>(idle) / kMillisecond);
+      const bool of_baseline = machine.Chance(0.5);
+      machine.Pass(of_baseline ? kPassMs : kPassMs * ratio, /*weights=*/of_baseline ? 0 : 1,
+                   /*bytes=*/request);
+      const Nanos now = machine.Now();
+      if (!tests.OnAnswer(of_baseline, /*failed=*/false, now - arrival, now)) continue;
+      if (++windows % SequentialMean::kFirstBlock != 0) continue;
+      if (const auto verdict = VerdictOf(tests)) return *verdict;
+    }
+    return TestVerdict::kUndecided;
+  }
+
+  using Compare = TestVerdict(SimulatedMachine&, double);
+  static std::map<TestVerdict, double> Verdicts(Compare compare, double ratio) {
+    std::map<TestVerdict, double> verdicts;
+    for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+      SimulatedMachine machine(GetParam(), seed);
+      verdicts[compare(machine, ratio)] += 1.0 / kRuns;
+    }
+    return verdicts;
+  }
+
+  static void CheckValidity(Compare compare) {
+    auto alike = Verdicts(compare, 1);
+    EXPECT_LE(alike[TestVerdict::kLower] + alike[TestVerdict::kHigher], 0.05);
+    auto different = Verdicts(compare, 1.05);
+    EXPECT_LE(different[TestVerdict::kLower] + different[TestVerdict::kEquivalent], 0.05);
+    EXPECT_GE(different[TestVerdict::kHigher], 0.8);
+  }
+};
+
+TEST_P(OnAMachine, CopiesSeldomErr) { CheckValidity(&ByCopies); }
+TEST_P(OnAMachine, TrafficSeldomErrs) { CheckValidity(&ByTraffic); }
+
+INSTANTIATE_TEST_SUITE_P(Disturbed, OnAMachine, testing::ValuesIn(kMachines),
+                         [](const auto& machine) { return std::string(machine.param.name); });
 
 }  // namespace
 }  // namespace fovea

@@ -24,18 +24,22 @@
 namespace fovea {
 namespace {
 
-// A task of the shadow's model, as the pipeline makes them.
+// A task of either model, as the pipeline makes them.
 class CopyTask final : public Task {
  public:
   CopyTask(std::unique_ptr<InferenceRequest> request, InferenceCallback done)
       : request_(std::move(request)), done_(std::move(done)) {}
-  void Answer(int first_class) {
+  // After a pass of `compute`, from whenever it began.
+  void Answer(int first_class, Nanos compute = kMillisecond) {
     InferenceResponse response;
     response.results = ClassifyResults{{{.index = first_class}}};
     response.receipt.batch_size = response.receipt.batch_threads = 1;
-    request_->stages.EndStage(Stage::kCompute, SteadyClock().Now());
-    done_(std::move(response), request_->stages);
+    StageTimes stages(0);
+    stages.EndStage(Stage::kCompute, compute);
+    done_(std::move(response), stages);
   }
+  const std::string& model() const { return request_->model_name; }
+  RequestMemory& memory() const { return *request_->memory; }
   void Fail(absl::Status why) { done_(std::move(why), request_->stages); }
 
   int images() const override { return 1; }
@@ -58,15 +62,17 @@ class CopyTask final : public Task {
 class ShadowCopiesTest : public testing::Test {
  protected:
   ShadowCopiesTest() {
-    catalog_.Serve(std::make_shared<ArmModelFake>(ArmView("vit", "dense")));
-    catalog_.Serve(std::make_shared<ArmModelFake>(
-        ArmView("other", "knn:k=9"),
-        [this](std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
-          auto place = queue_->Reserve({.idle_only = request->idle_only});
-          if (!place.ok()) return done(place.status(), StageTimes(0));
-          ModelQueue::Enqueue(*std::move(place),
-                              std::make_unique<CopyTask>(std::move(request), std::move(done)));
-        }));
+    for (const char* name : {"vit", "other"}) {
+      catalog_.Serve(std::make_shared<ArmModelFake>(
+          ArmView(name, name == std::string("vit") ? "dense" : "knn:k=9"),
+          [this, name](std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
+            request->model_name = name;
+            auto place = queue_->Reserve({.idle_only = request->idle_only});
+            if (!place.ok()) return done(place.status(), StageTimes(0));
+            ModelQueue::Enqueue(*std::move(place),
+                                std::make_unique<CopyTask>(std::move(request), std::move(done)));
+          }));
+    }
     ExperimentPlan plan{.name = "trial",
                         .model_name = "vit",
                         .arms = {{.variant = {.model_name = "vit"}, .weight = 1},
@@ -94,7 +100,6 @@ class ShadowCopiesTest : public testing::Test {
   static InferenceResponse Baseline(int first_class) {
     InferenceResponse response;
     response.results = ClassifyResults{{{.index = first_class}}};
-    response.receipt.batch_size = response.receipt.batch_threads = 1;
     return response;
   }
   std::unique_ptr<ShadowCopies::Copy> TryCopy(const InferenceRequest& request = Request()) {
@@ -103,7 +108,7 @@ class ShadowCopiesTest : public testing::Test {
   void Submit(int first_class = 1) {
     auto copy = TryCopy();
     ASSERT_NE(copy, nullptr);
-    copy->OnBaseline(Baseline(first_class), kMillisecond);
+    copy->OnBaseline(Baseline(first_class));
     ShadowCopies::Submit(std::move(copy));
   }
   ArmReport Told() const { return experiment_->Report().arms[1]; }
@@ -151,15 +156,40 @@ TEST_F(ShadowCopiesTest, ACopyIsRunAndComparedWithTheBaseline) {
   EXPECT_TRUE(Eventually([&] { return memory_.held() == 0; }));
 }
 
-TEST_F(ShadowCopiesTest, OtherBatchesSayNothingOfLatency) {
-  auto copy = TryCopy();
-  ASSERT_NE(copy, nullptr);
-  InferenceResponse baseline = Baseline(1);
-  baseline.receipt.batch_size = 4;
-  copy->OnBaseline(baseline, kMillisecond);
-  ShadowCopies::Submit(std::move(copy));
+// The request's own pass found other things in the caches, and other work beside it.
+TEST_F(ShadowCopiesTest, ItsLatencyIsHeldAgainstThatOfTheBaselinesCopy) {
+  std::vector<std::string> ran;
+  int passes = 0;
+  run_ = [&](CopyTask& task) {
+    ran.push_back(task.model());
+    // The first of each has what it reads in no cache yet.
+    task.Answer(1, (task.model() == "vit" ? 20 : 30) * (++passes % 2 == 1 ? 10 : 1) * 1000);
+  };
+  constexpr uint64_t kCopies = SequentialMean::kFirstBlock;  // before which there is no estimate
+  for (uint64_t copies = 1; copies <= kCopies; ++copies) {
+    ASSERT_TRUE(Eventually([&] { return experiment_->AllowsCopy(); }));
+    Submit();
+    AwaitShadows(copies);
+  }
+  copies_->Stop();
+  ran.resize(8);
+  EXPECT_THAT(ran, testing::ElementsAre("other", "other", "vit", "vit",  //
+                                        "vit", "vit", "other", "other"));
+  EXPECT_EQ(Told().latency_ratio->observations, kCopies);
+  EXPECT_NEAR(Told().latency_ratio->estimate, 1.5, 1e-9);
+  EXPECT_EQ(Told().mean_latency_ms, 0) << "nobody has waited for it";
+}
+
+// Its answer is compared all the same.
+TEST_F(ShadowCopiesTest, AFailureOfTheBaselinesCopySaysNothing) {
+  run_ = [](CopyTask& task) {
+    if (task.model() == "other") return task.Answer(1);
+    task.Fail(absl::InternalError(""));
+  };
+  Submit();
   AwaitShadows(1);
   EXPECT_FALSE(Told().latency_ratio);
+  EXPECT_EQ(Told().error_excess->estimate, 0);
   EXPECT_EQ(Told().disagreement->observations, 1u);
 }
 
@@ -271,6 +301,19 @@ TEST_F(ShadowCopiesTest, AModelThatFailsIsSeen) {
   EXPECT_EQ(Told().error_excess->estimate, 1);
 }
 
+TEST_F(ShadowCopiesTest, AModelThatFailsNowAndThenIsSeen) {
+  int passes = 0;
+  run_ = [&](CopyTask& task) {
+    if (++passes == 1) return task.Answer(1);
+    EXPECT_EQ(task.model(), "other");
+    task.Fail(absl::InternalError(""));
+  };
+  Submit();
+  AwaitShadows(1);
+  EXPECT_EQ(Told().error_excess->estimate, 1);
+  EXPECT_EQ(Told().disagreement->observations, 1u);
+}
+
 // The baseline has answered it.
 TEST_F(ShadowCopiesTest, AModelThatRefusesIsSeen) {
   run_ = [](CopyTask& task) { task.Fail(InvalidArgument("image.size", "too wide")); };
@@ -296,18 +339,30 @@ TEST_F(ShadowCopiesTest, WhatTheBaselineHasAnsweredIsCounted) {
   auto copy = TryCopy();
   ASSERT_NE(copy, nullptr);
   const int64_t before = memory_.held();
-  copy->OnBaseline(answer(5000), kMillisecond);
+  copy->OnBaseline(answer(5000));
   EXPECT_EQ(memory_.held(), before + 5000);
   copy.reset();
   copy = TryCopy();
   ASSERT_NE(copy, nullptr);
-  copy->OnBaseline(answer(static_cast<size_t>(memory_.capacity())), kMillisecond);
+  copy->OnBaseline(answer(static_cast<size_t>(memory_.capacity())));
   EXPECT_EQ(memory_.held(), before) << "there is no room: it is not kept";
+}
+
+// Each run takes memory as the pipeline does, for a picture, outputs and the answer.
+TEST_F(ShadowCopiesTest, ARunGivesItsMemoryBackToTheNext) {
+  run_ = [&](CopyTask& task) {
+    const absl::Status taken = task.memory().Take(memory_.capacity() / 2);
+    taken.ok() ? task.Answer(1) : task.Fail(taken);
+  };
+  Submit();
+  AwaitShadows(1);
+  EXPECT_EQ(Told().latency_ratio->observations, 1u) << "all four have run";
+  EXPECT_TRUE(Eventually([&] { return memory_.held() == 0; }));
 }
 
 TEST_F(ShadowCopiesTest, AnswersThatDifferTooOftenEndTheExperiment) {
   for (int i = 0; i < 200 && experiment_->running(); ++i) {
-    experiment_->OnCopy(1, {.differs = true}, kMillisecond);
+    experiment_->OnCopy(1, {.differs = true});
   }
   EXPECT_EQ(experiment_->Report().state, ExperimentState::kGuardRail);
   EXPECT_THAT(experiment_->Report().reason, testing::HasSubstr("max_disagreement: other"));

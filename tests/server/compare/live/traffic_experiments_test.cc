@@ -404,6 +404,8 @@ TEST_F(TrafficExperimentsTest, AnotherAttentionIsServedForAsLongAsItRuns) {
   const auto lease = std::make_shared<int>(1);
   Make({}, [&](const Variant& variant, CancellationPtr) -> absl::StatusOr<LeasedModel> {
     EXPECT_EQ(variant.attention, "knn:k=3");
+    EXPECT_EQ(catalog_.Acquire("vit", "")->use_count(), 2)
+        << "the catalog's and this one: an unload waits for no arm that loads";
     Serve("variant.vit", "knn:k=3");
     return LeasedModel{
         .model_name = "variant.vit", .weights_of_attention = "dense", .lease = lease};

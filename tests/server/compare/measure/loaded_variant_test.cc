@@ -16,15 +16,13 @@ class LoadedVariantTest : public ServedModelsTest {
  protected:
   // What is told of a batch of three of one picture.
   absl::StatusOr<Results> Finished(const std::string& name, bool every) {
-    FOVEA_ASSIGN_OR_RETURN(const auto handle, models_.Acquire(name, ""));
-    const auto& served = dynamic_cast<const ServedModel&>(*handle);
-    FOVEA_ASSIGN_OR_RETURN(
-        const PreparedImages images,
-        PreparedImages::Prepare({Picture(64, 64, 1)}, served, served.preprocessing(), SteadyClock(),
-                                cancellation_));
-    FOVEA_ASSIGN_OR_RETURN(auto loaded, LoadedVariant::Load(served, {.sizes = {0}, .batch_size = 3},
+    FOVEA_ASSIGN_OR_RETURN(const SourceModel model, FindSource(models_, {.model_name = name}));
+    const std::vector<std::string> files = {Picture(64, 64, 1)};
+    PreparedImagesByModel prepared(files, {.budget = imaging_->budget(), .clock = SteadyClock()});
+    FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, prepared.Of(model));
+    FOVEA_ASSIGN_OR_RETURN(auto loaded, LoadedVariant::Load(model, {.sizes = {0}, .batch_size = 3},
                                                             Environment(), cancellation_));
-    FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Pass pass, loaded->Run(images.images[0]));
+    FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Pass pass, loaded->Run(images->images[0]));
     EXPECT_GT(pass.peak_bytes, 3 * 3 * 64 * 64 * int64_t{sizeof(float)});
     EXPECT_EQ(loaded->held_bytes(), loaded->weight_bytes() + pass.peak_bytes);
     return loaded->Finish(std::move(pass), every);

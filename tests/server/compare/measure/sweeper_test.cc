@@ -85,6 +85,18 @@ class SweeperTest : public ServedModelsTest {
   std::unique_ptr<Sweeper> sweeper_;
 };
 
+TEST_F(SweeperTest, Row88AnUnloadWaitsForNoSweep) {
+  Serve("classifier", kClassifier);
+  bool removed = false;
+  on_progress_ = [&](const ComparisonProgress&) {
+    if (std::exchange(removed, true)) return;
+    EXPECT_TRUE(models_.Remove("classifier")) << "the sweep holds it";
+  };
+  const auto sweep = Run(Request(SweepAxis::kResolution, {"64", "96"}));
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  for (const SweptPoint& point : sweep->curves[0].points) EXPECT_EQ(point.failure, "");
+}
+
 // Tokens grow with pixels, dense attention's work with their square. At these sizes the projections
 // weigh, too: what is to be seen is that attention grows faster than they do, and memory as tokens.
 TEST_F(SweeperTest, OverResolutionAttentionGrowsFasterThanTheRest) {

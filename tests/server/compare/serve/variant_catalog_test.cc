@@ -119,8 +119,9 @@ TEST_F(VariantCatalogTest, OneOfAnEarlierLoadIsNotTakenForTheModels) {
 TEST_F(VariantCatalogTest, ReadinessIsToldAsOfModels) {
   std::vector<std::string> heard;
   auto early = ServeVariant("knn:k=5");  // its end is heard, too
-  variants_->OnReadinessChange([&](std::string_view name, std::string_view version, bool ready) {
-    heard.push_back(std::string(name) + "/" + std::string(version) + (ready ? "+" : "-"));
+  variants_->OnReadinessChange([&](std::string_view name, std::string_view version, Readiness now) {
+    heard.push_back(std::string(name) + "/" + std::string(version) +
+                    (now == Readiness::kReady ? "+" : "-"));
   });
   ServeVariant("knn:k=3")->reset();
   const std::string name = kKnn;

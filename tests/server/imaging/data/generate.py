@@ -3,8 +3,9 @@
     .venv/bin/python tests/server/imaging/data/generate.py
 
 Run it only to change the set: the files are committed, so that the tests do not depend on the Pillow that reads them.
-JPEG and WebP are written and read by Pillow. PNG is written by hand, since Pillow writes neither interlaced nor
-16-bit colour images, and what must be decoded follows from the rules of server/imaging/decode.h.
+PNG is written by hand, since Pillow writes neither interlaced nor 16-bit colour images, and what must be decoded
+follows from the rules of server/imaging/decode.h. Everything else is written and read by Pillow, but for what it cannot
+write.
 """
 
 import io
@@ -54,8 +55,10 @@ def decoded(encoded: bytes) -> np.ndarray:
     image = Image.open(io.BytesIO(encoded))
     image.load()
     image = ImageOps.exif_transpose(image)
-    if image.mode == "RGBA":
-        rgba = np.asarray(image)
+    if image.mode.startswith("I;16"):
+        return to_8_bits(np.asarray(image), 16)[..., None].repeat(3, -1)
+    if image.mode in ("RGBA", "LA") or "transparency" in image.info:
+        rgba = np.asarray(image.convert("RGBA"))
         return over_background(
             np.ascontiguousarray(rgba[..., :3]), np.ascontiguousarray(rgba[..., 3])
         )
@@ -295,7 +298,7 @@ def pngs() -> None:
     frames = [Image.fromarray(rgb), Image.fromarray(rgb[::-1])]
     out = io.BytesIO()
     frames[0].save(out, "PNG", save_all=True, append_images=frames[1:])
-    (FOLDER / "animated.png").write_bytes(out.getvalue())
+    save("animated.png", out.getvalue(), rgb)  # the first frame
 
 
 # WebP
@@ -319,21 +322,335 @@ def webps() -> None:
         stored = Image.fromarray(stored_for(rgb, orientation))
         encoded = encode(stored, "WEBP", lossless=True, exif=exif(orientation))
         save(f"orientation_{orientation}.webp", encoded, rgb)
-    (FOLDER / "animated.webp").write_bytes(
-        encode(
-            opaque,
-            "WEBP",
-            save_all=True,
-            append_images=[Image.fromarray(rgb[::-1])],
-            lossless=True,
-        )
+    frames = {"append_images": [Image.fromarray(rgb[::-1])], "lossless": True}
+    encoded = encode(opaque, "WEBP", save_all=True, **frames)
+    save("animated.webp", encoded, decoded(encoded))
+    encoded = encode(
+        transparent, "WEBP", save_all=True, append_images=[opaque], quality=80
     )
+    save("animated_alpha.webp", encoded, decoded(encoded))
+
+
+# What honest programs have written against the rules, and every reader forgives.
+
+
+def odd_jpegs() -> None:
+    image = Image.fromarray(picture())
+    jpeg = encode(image, "JPEG", quality=85)
+    restarts = encode(image, "JPEG", quality=85, restart_marker_blocks=1)
+    progressive = encode(image, "JPEG", quality=85, progressive=True)
+    tables = jpeg.index(b"\xff\xdb")
+
+    def at(position: int, junk: bytes, file: bytes = jpeg) -> bytes:
+        return file[:position] + junk + file[position:]
+
+    def segment(marker: int, body: bytes) -> bytes:
+        return b"\xff" + bytes([marker]) + struct.pack(">H", len(body) + 2) + body
+
+    first_restart = restarts.index(b"\xff\xd0")
+    jfif_major = jpeg.index(b"JFIF") + 5
+    scan = jpeg.index(b"\xff\xda")
+    spectral_end = scan + 2 + struct.unpack(">H", jpeg[scan + 2 : scan + 4])[0] - 2
+    adobe = segment(0xEE, b"Adobe\0\x64\0\0\0\0\7")
+    without_jfif = jpeg[:2] + jpeg[20:]
+    for name, encoded in {
+        "before_end": at(-2 % len(jpeg), bytes(12)),
+        "one_before_end": at(-2 % len(jpeg), b"\x7f"),
+        "before_end_of_progressive": at(-2 % len(progressive), bytes(9), progressive),
+        "before_restart": at(first_restart, bytes(6), restarts),
+        "between_segments": at(tables, b"\0\0"),
+        "stuffing_between_segments": at(tables, b"\xff\0\0\0"),
+        "short_segment": at(2, segment(0xED, b"Photoshop 3.0\0") + b"\4\6\0\0\1"),
+        "short_adobe": at(
+            2, segment(0xEE, b"Adobe\0\x64\0\0\0\0") + b"\1", without_jfif
+        ),
+        "comment_of_length_0": at(2, b"\xff\xfe\0\0"),
+        "comment_of_length_1": at(2, b"\xff\xfe\0\1"),
+        "adobe_transform": at(2, adobe, without_jfif),
+        "jfif_2": jpeg[:jfif_major] + b"\2" + jpeg[jfif_major + 1 :],
+        "odd_scan": jpeg[:spectral_end] + b"\0" + jpeg[spectral_end + 1 :],
+    }.items():
+        expected = decoded(encoded)
+        assert (
+            np.abs(expected.astype(int) - decoded(jpeg)).max() == 0 or "restart" in name
+        )
+        save(f"odd_{name}.jpg", encoded, expected)
+
+
+def odd_pngs() -> None:
+    rgb = picture()
+    index = rgb[..., 1:2] >> 6
+    gray = rgb[..., 1:2]
+    palette = np.random.default_rng(3).integers(0, 256, (4, 3), dtype=np.uint8)
+    colors = palette[index[..., 0]]
+    entries = chunk(b"PLTE", palette.tobytes())
+    opacity = chunk(b"tRNS", b"\0\x80")
+    shown = over_background(
+        colors, np.array([0, 128, 255, 255], np.uint8)[index[..., 0]]
+    )
+    key = gray[5, 7]
+    transparent = chunk(b"tRNS", struct.pack(">H", *key))
+    hidden = hide(gray, key, gray.repeat(3, -1))
+    rgba = np.concatenate([rgb, alpha_plane()[..., None]], -1)
+    flat = over_background(rgb, alpha_plane())
+    plain = png(rgb, RGB, 8, False)
+    data = plain.rindex(b"IDAT")
+    for name, encoded, expected in [
+        ("palette_in_gray", png(gray, GRAY, 8, False, entries), gray.repeat(3, -1)),
+        ("palette_of_colours_too_long", png(rgb, RGB, 8, False, chunk(b"PLTE", bytes(3 * 257))), rgb),
+        ("palette_twice", png(index, PALETTE, 2, False, chunk(b"PLTE", bytes(12)) + entries), colors),
+        ("key_in_rgba", png(rgba, RGBA, 8, False, chunk(b"tRNS", bytes(6))), flat),
+        ("key_twice", png(gray, GRAY, 8, False, chunk(b"tRNS", b"\0\0") + transparent), hidden),
+        ("key_too_long", png(gray, GRAY, 8, False, chunk(b"tRNS", struct.pack(">HH", *key, 9))), hidden),
+        ("alpha_too_long", png(index, PALETTE, 2, False, entries + chunk(b"tRNS", b"\0\x80\xff\xff\1\1")), shown),
+        ("alpha_empty", png(index, PALETTE, 2, False, entries + chunk(b"tRNS", b"")), colors),
+        ("alpha_before_palette", png(index, PALETTE, 2, False, opacity + entries), shown),
+        ("one_frame", plain[:33] + chunk(b"acTL", struct.pack(">II", 1, 0)) + plain[33:], rgb),
+        ("no_end", plain[:-12], rgb),
+        ("half_an_end", plain[:-5], rgb),
+        ("checksum_of_end", plain[:-4] + bytes(4), rgb),
+        ("checksum_of_pixels", plain[:-16] + bytes(4) + plain[-12:], rgb),
+        ("no_checksum_in_pixels", plain[: data - 4] + chunk(b"IDAT", plain[data + 4 : -20]) + plain[-12:], rgb),
+    ]:  # fmt: skip
+        save(f"odd_{name}.png", encoded, expected)
+    rows = np.tile(
+        np.random.default_rng(1).integers(0, 256, (4, 180, 3), np.uint8), (3, 1, 1)
+    )
+    wide = png(rows, RGB, 8, False)
+    start = wide.index(b"IDAT") + 4
+    small_window = bytes([0x18, 31 - 0x1800 % 31])
+    first = wide[start:-12].split(b"IDAT")[0][:-8]
+    encoded = (
+        wide[: start - 8]
+        + chunk(b"IDAT", small_window + first[2:])
+        + wide[start + len(first) + 4 :]
+    )
+    save("odd_window.png", encoded, rows)
+
+
+def odd_webps() -> None:
+    still = encode(Image.fromarray(picture()), "WEBP", lossless=True)[12:]
+
+    def riff(kind: bytes, data: bytes) -> bytes:
+        return kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+
+    def u24(number: int) -> bytes:
+        return struct.pack("<I", number)[:3]
+
+    sides = u24(WIDTH + 9) + u24(HEIGHT + 13)
+    frame = u24(2) + u24(3) + u24(WIDTH - 1) + u24(HEIGHT - 1) + u24(100) + b"\0"
+    body = riff(b"VP8X", b"\2\0\0\0" + sides) + riff(b"ANIM", bytes(6))
+    encoded = riff(b"RIFF", b"WEBP" + body + riff(b"ANMF", frame + still))
+    save("odd_one_frame.webp", encoded, decoded(encoded))
+
+
+# GIF, BMP, TIFF, AVIF
+
+
+def gifs() -> None:
+    image = Image.fromarray(picture())
+    adaptive = image.quantize(50)
+    still = encode(adaptive, "GIF", interlace=0)
+    frames = {"save_all": True, "append_images": [image.rotate(180).quantize(9)]}
+    # A screen that is larger than the image, and one that is smaller.
+    at = still.rindex(b"\x2c\0\0\0\0", 0, -HEIGHT)
+    place = struct.pack("<HH", 5, 7)
+    part = still[: at + 1] + place + still[at + 5 :]
+    larger = part[:6] + struct.pack("<HH", WIDTH + 11, HEIGHT + 10) + part[10:]
+    variants = {
+        "plain": still,
+        "interlaced": encode(adaptive, "GIF", interlace=1),
+        "gray": encode(image.convert("L"), "GIF"),
+        "key": encode(adaptive, "GIF", transparency=adaptive.getpixel((5, 5))),
+        "animated": encode(adaptive, "GIF", **frames),
+        "larger_screen": larger,
+        "smaller_screen": part,
+        "two": encode(image.convert("1"), "GIF"),
+    }
+    for name, encoded in variants.items():
+        save(f"{name}.gif", encoded, decoded(encoded))
+
+
+def bmp(
+    bits: int, coding: int, rows: bytes, masks: bytes = b"", height: int = HEIGHT
+) -> bytes:
+    """With a header of 40 bytes, or with masks of 108."""
+    size = 108 if masks else 40
+    header = struct.pack(
+        "<IiiHHIIiiII", size, WIDTH, height, 1, bits, coding, len(rows), 0, 0, 0, 0
+    )
+    header += masks.ljust(size - 40, b"\0")
+    palette = (
+        bytes(v for i in range(1 << bits) for v in (255 - i, i, i * 7 % 256, 0))
+        if bits <= 8
+        else b""
+    )
+    start = 14 + size + len(palette)
+    return (
+        b"BM"
+        + struct.pack("<IHHI", start + len(rows), 0, 0, start)
+        + header
+        + palette
+        + rows
+    )
+
+
+def bmps() -> None:
+    image = Image.fromarray(picture())
+    for name, mode in {
+        "1": "1",
+        "8_gray": "L",
+        "8": "P",
+        "24": "RGB",
+        "32": "RGBA",
+    }.items():
+        encoded = encode(image.convert(mode), "BMP")
+        save(f"bits_{name}.bmp", encoded, decoded(encoded))
+    random = np.random.default_rng(6)
+
+    def noise(row_bytes: int) -> bytes:
+        return random.integers(0, 256, HEIGHT * row_bytes, dtype=np.uint8).tobytes()
+
+    runs = bytes([3, 7, 0, 5, 1, 2, 3, 4, 5, 0, WIDTH - 8, 9, 0, 0])
+    nibbles = bytes([3, 0x21, 0, 4, 0x12, 0x34, WIDTH - 7, 0x56, 0, 0])
+    for name, encoded in {
+        "bits_4": bmp(4, 0, noise(16)),
+        "bits_15": bmp(16, 0, noise(60)),
+        "bits_16": bmp(16, 3, noise(60), struct.pack("<III", 0xF800, 0x7E0, 0x1F)),
+        "bits_32_alpha": bmp(32, 3, noise(116), struct.pack("<IIII", 0xFF0000, 0xFF00, 0xFF, 0xFF << 24)),
+        "runs_8": bmp(8, 1, runs * 9 + bytes([WIDTH, 5, 0, 0]) * (HEIGHT - 9) + b"\0\1"),
+        "runs_4": bmp(4, 2, nibbles * HEIGHT + b"\0\1"),
+        "top_down": bmp(24, 0, noise(88), height=-HEIGHT),
+    }.items():  # fmt: skip
+        save(f"{name}.bmp", encoded, decoded(encoded))
+
+
+def tiff(
+    samples: np.ndarray,
+    photometric: int,
+    order: str,
+    tile: int = 0,
+    planar: bool = False,
+) -> bytes:
+    """Uncompressed, in strips of 5 rows or in tiles, as Pillow does not write them."""
+    height, width, count = samples.shape
+    bits = samples.dtype.itemsize * 8
+    data = samples.astype(samples.dtype.newbyteorder(order))
+    planes = [data[..., i : i + 1] for i in range(count)] if planar else [data]
+    blocks = []
+    for plane in planes:
+        if not tile:
+            blocks += [plane[top : top + 5].tobytes() for top in range(0, height, 5)]
+            continue
+        for top in range(0, height, tile):
+            for left in range(0, width, tile):
+                part = plane[top : top + tile, left : left + tile]
+                fill = [(0, tile - part.shape[0]), (0, tile - part.shape[1]), (0, 0)]
+                blocks.append(np.pad(part, fill).tobytes())
+    sizes = [len(block) for block in blocks]
+    starts = [8 + sum(sizes[:i]) for i in range(len(blocks))]
+    tags = [
+        (256, [width]), (257, [height]), (258, [bits] * count), (259, [1]),
+        (262, [photometric]), (277, [count]), (284, [2 if planar else 1]),
+        *([(322, [tile]), (323, [tile]), (324, starts), (325, sizes)] if tile else
+          [(273, starts), (278, [5]), (279, sizes)]),
+    ]  # fmt: skip
+    if count == 4 and photometric == 2:
+        tags.append((338, [2]))
+    directory_at = 8 + sum(sizes)
+    behind = directory_at + 2 + 12 * len(tags) + 4
+    directory, values = struct.pack(order + "H", len(tags)), b""
+    for tag, numbers in sorted(tags):
+        packed = struct.pack(f"{order}{len(numbers)}I", *numbers)
+        if len(packed) > 4:
+            values, packed = (
+                values + packed,
+                struct.pack(order + "I", behind + len(values)),
+            )
+        directory += struct.pack(order + "HHI", tag, 4, len(numbers)) + packed
+    magic = (b"II" if order == "<" else b"MM") + struct.pack(
+        order + "HI", 42, directory_at
+    )
+    return magic + b"".join(blocks) + directory + bytes(4) + values
+
+
+def tiffs() -> None:
+    image = Image.fromarray(picture())
+    rgba = np.concatenate([picture(), alpha_plane()[..., None]], -1)
+    for mode, compressions in {
+        "RGB": ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"),
+        "RGBA": ("raw", "tiff_lzw"),
+        "L": ("raw", "tiff_lzw", "jpeg"),
+        "LA": ("raw",),
+        "P": ("raw", "packbits"),
+        "1": ("raw", "group3", "group4"),
+        "CMYK": ("raw", "tiff_lzw"),
+        "YCbCr": ("jpeg",),
+    }.items():
+        for compression in compressions:
+            stored = Image.fromarray(rgba) if mode in ("RGBA", "LA") else image
+            encoded = encode(stored.convert(mode), "TIFF", compression=compression)
+            save(f"{mode.lower()}_{compression}.tif", encoded, decoded(encoded))
+    gray_16 = Image.fromarray(to_16_bits(picture()[..., 1]))
+    encoded = encode(gray_16, "TIFF", compression="tiff_lzw")
+    save("gray_16.tif", encoded, decoded(encoded))
+    pages = encode(image, "TIFF", save_all=True, append_images=[image.rotate(180)])
+    save("pages.tif", pages, picture())
+    for orientation in range(1, 9):
+        stored = Image.fromarray(stored_for(picture(), orientation))
+        encoded = encode(stored, "TIFF", tiffinfo={274: orientation})
+        save(f"orientation_{orientation}.tif", encoded, picture())
+    flat = over_background(picture(), alpha_plane())
+    sixteen = to_16_bits(picture())
+    for order in "<>":
+        name = "little" if order == "<" else "big"
+        save(f"strips_{name}.tif", tiff(picture(), 2, order), picture())
+        save(f"sixteen_{name}.tif", tiff(sixteen, 2, order), to_8_bits(sixteen, 16))
+        save(f"planes_{name}.tif", tiff(picture(), 2, order, planar=True), picture())
+        save(f"tiles_{name}.tif", tiff(picture(), 2, order, tile=16), picture())
+    save("tiles_planes.tif", tiff(rgba, 2, "<", tile=16, planar=True), flat)
+    inverted = 255 - picture()[..., :1]
+    save("white_is_zero.tif", tiff(inverted, 0, "<"), picture()[..., :1].repeat(3, -1))
+
+
+def avifs() -> None:
+    image = Image.fromarray(picture())
+    transparent = Image.fromarray(
+        np.concatenate([picture(), alpha_plane()[..., None]], -1)
+    )
+    variants = {
+        "420": (image, {"quality": 80}),
+        "444": (image, {"quality": 80, "subsampling": "4:4:4"}),
+        "limited": (image, {"quality": 80, "range": "limited"}),
+        "gray": (image.convert("L"), {"quality": 80}),
+        "alpha": (transparent, {"quality": 80}),
+        "animated": (image, {"save_all": True, "append_images": [image.rotate(180)]}),
+    }
+    for name, (source, options) in variants.items():
+        encoded = encode(source, "AVIF", **options)
+        save(f"{name}.avif", encoded, decoded(encoded))
+    for orientation in range(1, 9):
+        stored = Image.fromarray(stored_for(picture(), orientation))
+        encoded = encode(
+            stored, "AVIF", quality=95, exif=b"Exif\0\0" + exif(orientation)
+        )
+        save(f"orientation_{orientation}.avif", encoded, decoded(encoded))
 
 
 if __name__ == "__main__":
     for old in FOLDER.iterdir():
-        if old.suffix in {".jpg", ".png", ".webp", ".rgb"}:
+        if old.suffix not in {".py", ".md"}:
             old.unlink()
-    jpegs()
-    pngs()
-    webps()
+    for write in (
+        jpegs,
+        pngs,
+        webps,
+        odd_jpegs,
+        odd_pngs,
+        odd_webps,
+        gifs,
+        bmps,
+        tiffs,
+        avifs,
+    ):
+        write()

@@ -3,6 +3,7 @@
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -21,7 +22,7 @@ struct CertificateOptions {
   const char* common_name = "localhost";
   const char* alternative_names = nullptr;  // as OpenSSL writes them: "DNS:a,URI:b"
   long begins = -60, ends = 3600;           // seconds from now
-  const char* curve = "P-256";
+  const char* curve = "P-256";              // null: an RSA key of 2,048 bits
   const MadeCertificate* issuer = nullptr;  // null: signed with its own key
 };
 
@@ -37,7 +38,8 @@ inline std::string PemOf(int (*write)(BIO*, const void*), const void* object) {
 
 inline MadeCertificate MakeCertificate(const CertificateOptions& options = {}) {
   MadeCertificate made;
-  made.private_key.reset(EVP_EC_gen(options.curve), EVP_PKEY_free);
+  made.private_key.reset(options.curve != nullptr ? EVP_EC_gen(options.curve) : EVP_RSA_gen(2048),
+                         EVP_PKEY_free);
   made.x509.reset(X509_new(), X509_free);
   X509* const x509 = made.x509.get();
   X509_set_version(x509, 2);

@@ -85,6 +85,7 @@ TEST_F(ControlRpc, AModelsConfigurationIsWhatGenericClientsRead) {
   ASSERT_EQ(config.input_size(), 1);
   EXPECT_EQ(config.input(0).data_type(), TYPE_FP32);
   EXPECT_THAT(config.input(0).dims(), ElementsAre(3, 224, 224));
+  EXPECT_EQ(config.input(0).format(), ModelInput::FORMAT_NCHW);
   EXPECT_THAT(config.output(0).dims(), ElementsAre(1000));
   EXPECT_EQ(config.output(0).label_filename(), "labels.txt");
   ASSERT_TRUE(config.has_dynamic_batching());

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/limits.h"
+#include "server/transport/grpc/stream_places.h"
 #include "tests/resident_bytes.h"
 #include "tests/server/transport/grpc/server_testing.h"
 
@@ -54,19 +55,46 @@ TEST_F(HealthRpc, AnUnloadedModelDoesNotServeAndAnUnknownOneIsNotFound) {
   ASSERT_TRUE(catalog_.Unload("vit").ok());
   EXPECT_EQ(Check("model/vit"), "NOT_SERVING");
   EXPECT_EQ(Check("model/vit/1"), "NOT_SERVING");
-  EXPECT_EQ(Check(""), "SERVING");
   const std::string not_found = std::to_string(grpc::NOT_FOUND);
   for (const char* service : {"model/", "model/swin", "model/vit/2", "model/vit/", "nobody"}) {
     EXPECT_EQ(Check(service), not_found) << service;
   }
 }
 
-TEST_F(HealthRpc, AVariantIsForgottenOnceItIsNotServed) {
+TEST_F(HealthRpc, WhatIsGoneIsForgotten) {
   HealthBoard& board = server_->api->health();
-  board.SetModelReady("variant.vit.1.knn", "1", true);
+  const std::string not_found = std::to_string(grpc::NOT_FOUND);
+  board.SetModel("variant.vit.1.knn", "1", Readiness::kReady);
   EXPECT_EQ(Check("model/variant.vit.1.knn"), "SERVING");
-  board.SetModelReady("variant.vit.1.knn", "1", false);
-  EXPECT_EQ(Check("model/variant.vit.1.knn"), std::to_string(grpc::NOT_FOUND));
+  board.SetModel("variant.vit.1.knn", "1", Readiness::kGone);
+  EXPECT_EQ(Check("model/variant.vit.1.knn"), not_found);
+
+  board.SetModel("vit", "2", Readiness::kReady);
+  board.SetModel("vit", "1", Readiness::kOutOfService);
+  EXPECT_EQ(Check("model/vit/1"), "NOT_SERVING");
+  board.SetModel("vit", "1", Readiness::kGone);
+  EXPECT_EQ(Check("model/vit/1"), not_found);
+  EXPECT_EQ(Check("model/vit/2"), "SERVING");
+  // Of a model that is not loaded, the last version stays.
+  board.SetModel("vit", "2", Readiness::kGone);
+  EXPECT_EQ(Check("model/vit"), "NOT_SERVING");
+  EXPECT_EQ(Check("model/vit/2"), "NOT_SERVING");
+  for (int version = 3; version < 40; ++version) {
+    board.SetModel("vit", std::to_string(version), Readiness::kReady);
+    board.SetModel("vit", std::to_string(version), Readiness::kGone);
+  }
+  EXPECT_EQ(Check("model/vit/38"), not_found);
+  EXPECT_EQ(Check("model/vit/39"), "NOT_SERVING");
+}
+
+// docs/faults.md, row 101.
+TEST_F(HealthRpc, NothingServesOnceTheLastModelIsAway) {
+  HealthBoard& board = server_->api->health();
+  board.SetModel("vit", "1", Readiness::kOutOfService);
+  EXPECT_EQ(Check(""), "NOT_SERVING");
+  EXPECT_EQ(Check("fovea.v1.VisionService"), "NOT_SERVING");
+  board.SetModel("vit", "1", Readiness::kReady);
+  EXPECT_EQ(Check(""), "SERVING");
 }
 
 TEST_F(HealthRpc, AWatchIsToldOfEveryChangeAndEndsWithTheServer) {
@@ -105,7 +133,8 @@ TEST_F(HealthRpc, AWatchOfAnUnknownServiceWaitsForIt) {
 }
 
 TEST_F(HealthRpc, AWatcherThatGoesAwayIsForgotten) {
-  for (int i = 0; i < limits::kMaxHealthWatches + 100; ++i) {  // else there are too many
+  for (int i = 0; i < limits::kMaxHealthWatchesPerConnection + 10;
+       ++i) {  // else there are too many
     grpc::ClientContext context;
     auto watch = health_->Watch(&context, HealthCheckRequest());
     HealthCheckResponse response;
@@ -161,23 +190,26 @@ TEST_F(HealthRpc, WatchesOfLongNamesHoldNoMemory) {
   }
 }
 
-TEST_F(HealthRpc, SoManyMayWatchAtATime) {
+// docs/faults.md, row 99: a connection takes no more than its own.
+TEST_F(HealthRpc, SoManyMayWatchOverAConnection) {
   const auto watch = [this](grpc::ClientContext& context) {
     return health_->Watch(&context, HealthCheckRequest());
   };
   HealthCheckResponse response;
   std::deque<grpc::ClientContext> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<HealthCheckResponse>>> watches;
-  // A connection takes fewer streams than there may be watches.
-  for (int i = 0; i < limits::kMaxHealthWatches; ++i) {
-    if (i % 500 == 0) health_ = grpc::health::v1::Health::NewStub(NewChannel());
+  for (int i = 0; i < limits::kMaxHealthWatchesPerConnection; ++i) {
     watches.push_back(watch(contexts.emplace_back()));
     ASSERT_TRUE(watches.back()->Read(&response)) << i;
   }
-  grpc::ClientContext one_more;
+  grpc::ClientContext one_more, of_another;
   auto refused = watch(one_more);
   EXPECT_FALSE(refused->Read(&response));
   EXPECT_EQ(refused->Finish().error_code(), grpc::UNAVAILABLE);
+  auto other = grpc::health::v1::Health::NewStub(NewChannel())->Watch(&of_another, {});
+  EXPECT_TRUE(other->Read(&response));
+  of_another.TryCancel();
+  other->Finish();
   contexts.back().TryCancel();
   watches.back()->Finish();
   watches.pop_back();
@@ -194,6 +226,18 @@ TEST_F(HealthRpc, SoManyMayWatchAtATime) {
   for (auto& one : watches) one->Finish();
 }
 
+TEST(StreamPlacesTest, AreBoundedForAllAndForEachConnection) {
+  StreamPlaces places(/*most=*/3, /*most_per_connection=*/2);
+  std::vector<StreamPlaces::Place> taken = {places.Take("a"), places.Take("a")};
+  EXPECT_EQ(places.Take("a"), nullptr);
+  taken.push_back(places.Take("b"));
+  EXPECT_NE(taken.back(), nullptr);
+  EXPECT_EQ(places.Take("c"), nullptr);
+  taken[0].reset();
+  EXPECT_NE(places.Take("a"), nullptr);  // and is given back at once
+  EXPECT_NE(places.Take("c"), nullptr);
+}
+
 TEST_F(HealthRpc, ListNamesThemAll) {
   HealthListResponse response;
   grpc::ClientContext context;
@@ -204,6 +248,14 @@ TEST_F(HealthRpc, ListNamesThemAll) {
                          "", "inference.GRPCInferenceService", "fovea.v1.VisionService",
                          "fovea.v1.ComparisonService", "fovea.v1.ExperimentService", "model/vit",
                          "model/vit/1"));
+  // docs/faults.md, row 99: names of models are metadata.
+  ApiKey key{.name = "operator"};
+  server_->api->authenticator().SetKeys({key});
+  HealthListResponse without_key;
+  grpc::ClientContext another;
+  ASSERT_TRUE(health_->List(&another, {}, &without_key).ok());
+  EXPECT_EQ(without_key.statuses_size(), 5);
+  EXPECT_FALSE(without_key.statuses().contains("model/vit"));
 }
 
 }  // namespace

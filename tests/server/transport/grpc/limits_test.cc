@@ -5,9 +5,13 @@
 
 #include <atomic>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/stream_places.h"
 #include "tests/resident_bytes.h"
 #include "tests/server/transport/grpc/raw_http2.h"
 #include "tests/server/transport/grpc/server_testing.h"
@@ -45,6 +49,25 @@ std::string Noise(size_t size) {
   std::string bytes(size, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());
   return bytes;
+}
+
+// Row 99.
+TEST(StreamPlaces, AreOfAllAndOfEachConnection) {
+  const auto taken = [](StreamPlaces& places, bool one_connection) {
+    std::vector<StreamPlaces::Place> held;
+    for (;;) {
+      auto place = places.Take(one_connection ? "one" : std::to_string(held.size()));
+      if (place == nullptr) return held.size();
+      held.push_back(std::move(place));
+    }
+  };
+  StreamPlaces watches(limits::kMaxHealthWatches, limits::kMaxHealthWatchesPerConnection);
+  EXPECT_EQ(taken(watches, /*one_connection=*/true), 64u);
+  EXPECT_EQ(taken(watches, /*one_connection=*/false), 4096u);
+  StreamPlaces reflection(limits::kMaxReflectionStreams,
+                          limits::kMaxReflectionStreamsPerConnection);
+  EXPECT_EQ(taken(reflection, /*one_connection=*/true), 16u);
+  EXPECT_EQ(taken(reflection, /*one_connection=*/false), 256u);
 }
 
 // Row 2.

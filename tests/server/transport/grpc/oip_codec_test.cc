@@ -464,6 +464,27 @@ TEST(WriteModelInferResponse, WritesOutputsRawAndTheReceiptAsParameters) {
   EXPECT_EQ(response.receipt.stages.total(), 1100) << "the encode stage is in the receipt";
 }
 
+TEST(WriteModelInferResponse, AnswersTypedContentsInTheirForm) {
+  InferenceResponse response = Response();
+  response.typed_contents = true;
+  std::get<TensorResults>(response.results)[2].shared_memory = {.region = "r", .byte_size = 8};
+  ModelInferResponse message;
+  ASSERT_TRUE(message.ParseFromString(Joined(WriteModelInferResponse(response, FakeClock()))));
+  EXPECT_EQ(message.raw_output_contents_size(), 0);
+  ASSERT_EQ(message.outputs_size(), 3);
+  EXPECT_EQ(message.outputs(0).name(), "logits");
+  EXPECT_EQ(message.outputs(0).contents().fp32_contents_size(), 2);
+  EXPECT_FALSE(message.outputs(2).has_contents());
+  EXPECT_EQ(message.id(), "request-17");
+  EXPECT_EQ(message.parameters().at("fovea.batch_size").int64_param(), 4);
+
+  InferenceResponse half = Response();
+  half.typed_contents = true;
+  std::get<TensorResults>(half.results)[0].type = DataType::kFp16;
+  ASSERT_TRUE(message.ParseFromString(Joined(WriteModelInferResponse(half, FakeClock()))));
+  EXPECT_EQ(message.raw_output_contents_size(), 3) << "there are no typed contents of FP16";
+}
+
 TEST(WriteModelInferResponse, TellsWhatAGpuDidStepByStep) {
   InferenceResponse response = Response();
   response.receipt.device_times = DeviceTimes{.h2d = 11, .kernels = 12, .d2h = 13};
@@ -533,12 +554,17 @@ TEST(WriteStreamResponse, WrapsAnAnswerOrAnError) {
   EXPECT_EQ(message.error_message(), "");
   EXPECT_EQ(message.infer_response().id(), "request-17");
   EXPECT_EQ(message.infer_response().raw_output_contents(1), std::string(100'000, 'f'));
+  const auto is_final = [&] {
+    return message.infer_response().parameters().at("triton_final_response").bool_param();
+  };
+  EXPECT_TRUE(is_final());
 
   ASSERT_TRUE(message.ParseFromString(
       Joined(WriteStreamError("no such model", "NOT_FOUND", "model.not_found", "request-18"))));
   EXPECT_EQ(message.error_message(), "no such model [NOT_FOUND model.not_found]");
   EXPECT_EQ(message.infer_response().id(), "request-18");
   EXPECT_EQ(message.infer_response().parameters().at("fovea.code").string_param(), "NOT_FOUND");
+  EXPECT_TRUE(is_final());
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // Docs/faults.md, row 39: memory that cannot be had, between the wire and the stages.
 #include <malloc.h>
 
+#include <new>
+#include <string>
+
 #include "server/core/request_memory.h"
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/load_codec.h"
+#include "server/transport/grpc/stream_places.h"
 #include "tests/server/allocation_limit.h"
 #include "tests/server/transport/grpc/server_testing.h"
 
@@ -61,6 +65,25 @@ TEST_F(TransportMemory, ALoadThatCannotBeReadFailsAloneAndHoldsNothing) {
     EXPECT_GE(none_left.refused(), 20);
   }
   EXPECT_EQ(Call(method, message), grpc::OK);
+}
+
+// Whichever of its allocations fails.
+TEST(StreamPlaces, APlaceThatThereIsNoMemoryForIsNotTaken) {
+  StreamPlaces places(2, 2);
+  const std::string connection = "ipv4:1";  // too short to need an allocation
+  places.Take(connection);                  // has made the table of connections
+  int refused = 0;
+  for (size_t bytes = 1; bytes < 1000; ++bytes) {
+    try {
+      const AllocationLimit none_left(bytes);
+      places.Take(connection);
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+  const StreamPlaces::Place one = places.Take(connection), other = places.Take(connection);
+  EXPECT_TRUE(one && other && !places.Take(connection));
 }
 
 TEST(LoadRequestMemory, KeepsNoRoomForWhatAMessageDoesNotKnow) {

@@ -92,7 +92,7 @@ TEST_F(RequestMemoryRpc, TypedContentsThatAreConvertedCount) {
     return request;
   };
   EXPECT_EQ(Infer(typed(2 * kBudget / 8)), "request.memory");
-  EXPECT_EQ(Infer(typed(kBudget / 16)), "OK");
+  EXPECT_EQ(Infer(typed(kBudget / 32)), "OK");
 }
 
 TEST_F(RequestMemoryRpc, WhoFindsNoneLeftIsRefusedUntilThereIs) {

@@ -69,6 +69,31 @@ TEST_F(StreamRpc, AnErrorAnswersItsOwnRequestAndTheStreamGoesOn) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+TEST_F(StreamRpc, Row110AnErrorEndsTheStreamWhereItsCallerAsksForThat) {
+  inference_.Hold();
+  grpc::ClientContext context;
+  context.AddMetadata("triton_grpc_error", "true");
+  std::unique_ptr<Stream> stream = stub_->ModelStreamInfer(&context);
+  ModelInferRequest bad = SmallRequest("bad");
+  bad.set_raw_input_contents(0, "short");
+  stream->Write(SmallRequest("first"));
+  stream->Write(bad);
+  stream->Write(SmallRequest("given up"));
+  FakeInference::Held first = inference_.Take();
+  FakeInference::Held given_up = inference_.Take();
+  EXPECT_FALSE(given_up.request->cancellation->Cancelled()) << "the first answer comes before";
+  first.Answer();
+  ModelStreamInferResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.infer_response().id(), "first");
+  EXPECT_TRUE(Eventually([&] { return given_up.request->cancellation->Cancelled(); }));
+  given_up.Fail(Cancelled("request.cancelled", "the caller cancelled the request"));
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonTold(context), "request.input_size");
+}
+
 TEST_F(StreamRpc, AnswersAreGivenAfterTheCallerHasSentAll) {
   inference_.Hold();
   grpc::ClientContext context;

@@ -37,6 +37,19 @@ void ExpectElements(const InferTensorContents& contents, DataType type, int64_t 
               "request.contents_count")
         << DataTypeName(type) << " " << other;
   }
+  // And back, in one part or two.
+  for (const size_t first : {size_t{0}, ElementSize(type), raw.size()}) {
+    OutputTensor output{"output", type, {elements}, raw.substr(0, first), {raw.substr(first)}};
+    const int64_t most = TypedContentsBytes(output);
+    std::string written;
+    for (const std::string& chunk : WriteTensorContents(std::move(output)).TakeChunks()) {
+      written += chunk;
+    }
+    EXPECT_LE(written.size(), most) << DataTypeName(type);
+    InferTensorContents read;
+    ASSERT_TRUE(read.ParseFromString(written));
+    EXPECT_EQ(read.SerializeAsString(), contents.SerializeAsString()) << DataTypeName(type);
+  }
 }
 
 TEST(ReadTensorContents, ReadsEveryType) {

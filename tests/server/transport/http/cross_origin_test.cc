@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/transport/http/http_server.h"
 #include "tests/server/transport/http/http_testing.h"
@@ -75,6 +76,59 @@ TEST_F(CrossOriginTest, APreflightOfAnAllowedPageIsAnswered) {
                     HasSubstr("Access-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\n"),
                     HasSubstr("Inference-Header-Content-Length"), Not(HasSubstr("done"))));
   EXPECT_THAT(Ask("OPTIONS /x", preflight), HasSubstr("done"));  // of no page: the handler's
+}
+
+// Row 102 of docs/faults.md: a page whose name its owner lets point here.
+TEST(HostTest, OnlyNamesThatAreTheServersMayBeAsked) {
+  MemoryBudget budget(1 << 20, SteadyClock());
+  const auto guarded = [&](bool keys) {
+    return *HttpServer::Create(
+        {.port = 0}, budget, SteadyClock(),
+        GuardHosts({"gpu.example.org", "https://app.example.org:8443", "bound", "10.0.0.1"}, keys,
+                   [](std::shared_ptr<HttpExchange> e) { e->Answer({}); }));
+  };
+  const auto open = guarded(false), with_keys = guarded(true);
+  const auto answer = [&](const std::string& method, const std::string& host, bool keys,
+                          const std::string& fields = "") {
+    return AskHttp((keys ? with_keys : open)->port(),
+                   method + " /x HTTP/1.1\r\n" + host + fields + "Connection: close\r\n\r\n");
+  };
+  const std::string of_browsers[] = {"Origin: http://evil.example:8000\r\n",
+                                     "Sec-Fetch-Site: same-origin\r\n", "sec-fetch-mode: cors\r\n"};
+  for (const char* host :
+       {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example",
+        "x", "gpu.example.org.evil", "[cafe]", "127.1", "0177.0.0.1"}) {
+    const std::string field = absl::StrCat("Host: ", host, "\r\n");
+    for (const char* method : {"GET", "HEAD", "POST", "OPTIONS"}) {
+      EXPECT_THAT(answer(method, field, false), StartsWith("HTTP/1.1 421 ")) << host;
+    }
+    EXPECT_THAT(answer("GET", field, false), HasSubstr("http.other_host"));
+    EXPECT_THAT(answer("POST", field, true), StartsWith("HTTP/1.1 200 ")) << host;
+    for (const std::string& browser : of_browsers) {
+      EXPECT_THAT(answer("POST", field, true, browser), StartsWith("HTTP/1.1 421 ")) << host;
+    }
+  }
+  for (const char* host :
+       {"127.0.0.1", "127.0.0.1:8000", "192.168.7.1:8000", "[::1]:8000", "[fe80::1]", "localhost",
+        "LocalHost.:8000", "gpu.example.org:80", "GPU.example.org", "app.example.org", "bound:1"}) {
+    EXPECT_THAT(answer("POST", absl::StrCat("Host: ", host, "\r\n"), false),
+                StartsWith("HTTP/1.1 200 "))
+        << host;
+  }
+}
+
+TEST(HostTest, AnyNameMayBeAskedWhereTheOperatorSaysSo) {
+  for (const char* host : {"*", "a.example.org", "a", "10.0.0.1", "[::1]"}) {
+    EXPECT_TRUE(CheckHttpHost(host).ok()) << host;
+  }
+  for (const char* host : {"", "A", "a:8000", "http://a", "*.example.org", "a b", "::1"}) {
+    EXPECT_EQ(ReasonOf(CheckHttpHost(host)), "http.bad_host") << host;
+  }
+  MemoryBudget budget(1 << 20, SteadyClock());
+  const auto server = *HttpServer::Create(
+      {.port = 0}, budget, SteadyClock(),
+      GuardHosts({"*"}, false, [](std::shared_ptr<HttpExchange> e) { e->Answer({}); }));
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /", "")), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(OriginTest, OnlyWhatABrowserSendsIsAnOrigin) {

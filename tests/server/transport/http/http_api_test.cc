@@ -59,6 +59,26 @@ TEST_F(HttpApiTest, SaysWhetherItServes) {
   EXPECT_EQ(Ask("GET /v2/health/live").status, 200);
 }
 
+// docs/faults.md, row 101.
+TEST_F(HttpApiTest, SaysWhyItDoesNotServeAndNamesModelsToWhoMayListThem) {
+  const ServerApiOptions options{.why_not_ready = [] {
+    return NotReady{.reason = "1 of 2 models has loaded",
+                    .models = {{.name = "vit", .reason = "no weights"}}};
+  }};
+  Start(options);
+  api_->SetServing(false);
+  json expected = {
+      {"ready", false},
+      {"reason", "1 of 2 models has loaded"},
+      {"models", {{{"name", "vit"}, {"state", "UNAVAILABLE"}, {"reason", "no weights"}}}}};
+  EXPECT_EQ(Ask("GET /readyz").Json(), expected);
+  groups_.Remove(ApiGroup::kRepository);
+  Start(options);
+  api_->SetServing(false);
+  expected.erase("models");
+  EXPECT_EQ(Ask("GET /readyz").Json(), expected);
+}
+
 TEST_F(HttpApiTest, TellsOfTheServerAndItsModels) {
   const json server = Ask("GET /v2").Json();
   EXPECT_EQ(server["name"], "fovea");
@@ -91,7 +111,66 @@ TEST_F(HttpApiTest, PathsAndMethodsThatAreNotThere) {
   const HttpApiAnswer wrong = Ask("GET /v2/models/vit/infer");
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.Field("Allow"), "POST");
+  EXPECT_EQ(wrong.Json()["error"], "GET is not allowed for this path, which takes POST");
   EXPECT_EQ(Ask("DELETE /v2/trace/setting").Field("Allow"), "GET, HEAD, POST");
+}
+
+TEST_F(HttpApiTest, Row108PathsOfOtherServersSayWhereFoveaHasTheSame) {
+  for (const char* path : {"POST /v1/models/vit:predict", "GET /v1/models/vit",
+                           "POST /predictions/vit", "POST /invocations", "POST /predict"}) {
+    const HttpApiAnswer answer = Ask(path, "{}");
+    EXPECT_EQ(answer.Reason(), "http.path_unknown") << path;
+    EXPECT_THAT(answer.body, HasSubstr("/v2/models/MODEL/infer")) << path;
+  }
+  for (const char* path : {"/ping", "/health", "/livez", "/v1/health/ready"}) {
+    EXPECT_THAT(Ask(std::string("GET ") + path).body, HasSubstr("/readyz")) << path;
+  }
+  EXPECT_THAT(Ask("GET /other").body, HasSubstr("/openapi.json"));
+  EXPECT_THAT(Ask("GET /v2/models/vit/").body, HasSubstr("slash"));
+}
+
+// The request of curl -T, which learns before the body that there is no PUT.
+TEST_F(HttpApiTest, Row108AMethodThatIsNotThereIsToldBeforeTheBody) {
+  const HttpApiAnswer put = Ask("PUT /v1/classify?model=vit", "",
+                                "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n");
+  EXPECT_EQ(put.status, 405) << put.head;
+  EXPECT_EQ(put.Field("Allow"), "POST");
+  EXPECT_EQ(put.Field("Connection"), "close");
+  EXPECT_EQ(Ask("PUT /v1/classify?model=vit", "x").status, 405);
+}
+
+// Bodies as MLServer's types are sent.
+TEST_F(HttpApiTest, Row109NullIsAsIfItWereNotThere) {
+  const json input = {
+      {"name", "floats"},
+      {"datatype", "FP32"},
+      {"shape", {1}},
+      {"data", {1}},
+      {"parameters",
+       {{"content_type", "np"}, {"headers", nullptr}, {"binary_data_size", nullptr}}}};
+  const json body = {
+      {"id", nullptr}, {"parameters", nullptr}, {"outputs", nullptr}, {"inputs", {input}}};
+  EXPECT_EQ(Infer(body).status, 200) << Infer(body).body;
+  json named = body;
+  named["parameters"] = {{"priority", nullptr}, {"binary_data_output", nullptr}};
+  named["outputs"] = {{{"name", "logits"}, {"parameters", nullptr}}};
+  EXPECT_EQ(Infer(named).status, 200) << Infer(named).body;
+  for (const char* required : {"inputs", "name", "datatype", "shape", "data"}) {
+    json lacks = body;
+    (lacks.contains(required) ? lacks : lacks["inputs"][0])[required] = nullptr;
+    EXPECT_EQ(Infer(lacks).status, 400) << required;
+  }
+}
+
+// tritonclient.http.aio accepts compressed answers and unpacks those of inference alone.
+TEST_F(HttpApiTest, OfTheProtocolOnlyInferencesAnswersAreCompressed) {
+  const std::string accepts = "Accept-Encoding: gzip\r\n";
+  for (const char* path : {"/v2/models/vit/config", "/v2/models/stats", "/v2/models/vit/stats"}) {
+    const HttpApiAnswer answer = Ask(std::string("GET ") + path, "", accepts);
+    EXPECT_EQ(answer.Field("Content-Encoding"), "") << path;
+    EXPECT_EQ(answer.status, 200);
+  }
+  EXPECT_EQ(Ask("GET /openapi.json", "", accepts).Field("Content-Encoding"), "gzip");
 }
 
 TEST_F(HttpApiTest, Row48WhatNeedsNoKeyTakesNoLongBody) {
@@ -344,7 +423,6 @@ TEST_F(HttpApiTest, ErrorsHaveTheirStatus) {
   const std::vector<std::pair<absl::Status, int>> cases = {
       {InvalidArgument("image.truncated", "w"), 400},
       {InvalidArgument("image.unsupported_type", "w"), 415},
-      {InvalidArgument("image.animated", "w"), 415},
       {MakeError(absl::StatusCode::kUnauthenticated, "a.b", "w"), 401},
       {MakeError(absl::StatusCode::kPermissionDenied, "a.b", "w"), 403},
       {FailedPrecondition("model.task", "w"), 400},
@@ -384,7 +462,7 @@ TEST_F(HttpApiTest, PicturesAreClassifiedFromABodyOrAForm) {
       "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"x.png\"\r\n"
       "Content-Type: image/png\r\n\r\none\r\n--not the end\r\n"
       "--b\r\nContent-Disposition: form-data; name=model\r\n\r\nvit\r\n"
-      "--b\r\ncontent-disposition: form-data; name=\"image\"\r\n\r\ntwo\r\n--b--\r\n";
+      "--b\r\ncontent-disposition: form-data; name=\"images[1]\"\r\n\r\ntwo\r\n--b--\r\n";
   const std::string type = "Content-Type: multipart/form-data; boundary=b\r\n";
   inference_.Hold();
   std::thread asking(
@@ -443,6 +521,15 @@ TEST_F(HttpApiTest, BadPicturesAndOptionsAreRefusedInWords) {
                                         std::string(300'000, 'c') + "\r\n--b--",
                                     type);
   EXPECT_EQ(options.Reason(), "request.header_too_large");
+  for (const size_t bytes : {10, 300'000}) {  // Row 108
+    const HttpApiAnswer file =
+        Ask("POST /v1/detect?model=vit",
+            "--b\r\nContent-Disposition: form-data; name=file; filename=x.jpg\r\n\r\n" +
+                std::string(bytes, 'c') + "\r\n--b--",
+            type);
+    EXPECT_EQ(file.status, 400);
+    EXPECT_THAT(file.body, HasSubstr("parts called 'image'"));
+  }
   EXPECT_EQ(reason("?model=vit", "x", type), "request.form");
   EXPECT_EQ(reason("?model=vit", "--b\r\n\r\nx\r\n--b--", type), "request.form");
   EXPECT_EQ(

@@ -19,6 +19,7 @@ TEST_F(HttpApiTest, TheRepositoryIsListedAndChanged) {
   EXPECT_EQ(index[2],
             json({{"name", "vit"}, {"version", "1"}, {"state", "READY"}, {"reason", ""}}));
   EXPECT_EQ(Ask("POST /v2/repository/index", R"({"ready":true})").Json().size(), 1);
+  EXPECT_GT(Ask("POST /v2/repository/index", R"({"ready":null})").Json().size(), 1);  // Row 109
   EXPECT_EQ(Ask("POST /v2/repository/index", R"({"ready":1})").Reason(), "request.json");
   EXPECT_EQ(Ask("POST /v2/repository/index", R"({"ready":true,"ready":false})").Reason(),
             "request.json");
@@ -29,6 +30,14 @@ TEST_F(HttpApiTest, TheRepositoryIsListedAndChanged) {
   EXPECT_EQ(catalog_.last_config(), R"({"max_batch_size":2})");
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", R"({"parameters":{"other":"x"}})").status,
             400);
+  for (const char* nothing :
+       {R"({"parameters":null})",
+        R"({"parameters":{"config":null,"file:1/model.safetensors":null}})"}) {
+    EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", nothing).status, 200) << nothing;
+    EXPECT_EQ(catalog_.last_config(), "");  // Row 109
+  }
+  EXPECT_EQ(Ask("POST /v2/repository/models/other/load").Json()["error"],
+            "failed to load 'other': the repository has no such model");
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", "[").Reason(), "request.json");
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/unload").status, 200);
   const json long_config = {{"parameters", {{"config", std::string(200'000, ' ')}}}};

@@ -101,6 +101,10 @@ TEST_F(HttpExplanationTest, WhatCannotBeReadIsRefused) {
   ExpectNothingIsHeld();
 }
 
+TEST_F(HttpExplanationTest, TheServersExtensionsNameIt) {
+  EXPECT_THAT(Ask("GET /v2").Json()["extensions"].dump(), HasSubstr("\"experiments\""));
+}
+
 TEST_F(HttpExplanationTest, AnErrorHasItsStatus) {
   StartAsking("POST /v1/explain?model=vit&method=rollout", "picture");
   explanations_.Answer(FailedPrecondition("explain.unfit", "rollout is not defined for swin"));

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,6 +15,7 @@
 
 #include "server/core/testing/notification.h"
 #include "server/core/testing/watched_thread.h"
+#include "tests/server/eventually.h"
 #include "tests/server/transport/http/http_testing.h"
 
 namespace fovea {
@@ -67,6 +71,17 @@ class HttpServerTest : public ::testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
+// Answers without their Date, each of which is checked to be one.
+std::string WithoutDates(std::string answers) {
+  const std::string field = "\r\nDate: ";
+  for (size_t at; (at = answers.find(field)) != answers.npos;) {
+    const size_t end = answers.find("\r\n", at + field.size());
+    EXPECT_TRUE(answers.substr(at, end - at).ends_with(" GMT")) << answers;
+    answers.erase(at, end - at);
+  }
+  return answers;
+}
+
 TEST_F(HttpServerTest, AnswersInTheOrderOfTheRequests) {
   Start();
   HttpConnection connection(server_->port());
@@ -76,7 +91,7 @@ TEST_F(HttpServerTest, AnswersInTheOrderOfTheRequests) {
       "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
       "1\r\nt\r\n2;x=y\r\nwo\r\n0\r\n\r\n");
-  EXPECT_EQ(connection.ReadAll(),
+  EXPECT_EQ(WithoutDates(connection.ReadAll()),
             "HTTP/1.1 200 OK\r\nX-Parts: 2\r\nContent-Length: 2\r\n\r\n<>"
             "HTTP/1.1 200 OK\r\nX-Parts: 1\r\nContent-Length: 5\r\n\r\n<one>"
             "HTTP/1.1 200 OK\r\nX-Parts: 0\r\nContent-Length: 2\r\n\r\n"
@@ -148,7 +163,11 @@ TEST_F(HttpServerTest, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
       {post + "Content-Length: 3 4\r\n\r\nabc", 400},
       {post + "Content-Length:\r\n\r\nabc", 400},
       {post + "Content-Length: 99999999999999999999999\r\n\r\nabc", 400},
-      {post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
+      {post + "Transfer-Encoding: deflate ,\tChunked\r\n\r\n0\r\n\r\n", 501},
+      {post + "Transfer-Encoding: gzip\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: , chunked\r\n\r\n0\r\n\r\n", 400},
       {post + "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400},
       {post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400},
       {post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
@@ -171,12 +190,24 @@ TEST_F(HttpServerTest, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
       {std::string("GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", 36), 400},
       {"GET / HTTP/1.1\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
-      {"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: user@x\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: x:y\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", 400},
+      {"GET http:/// HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET http://user@x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET http://x/ HTTP/1.1\r\n\r\n", 400},
+      {"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n", 400},
       {"GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400},
       {"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
       {"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
       {"GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
       {"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 400},
+      {"GET / HTTP/1.x\r\nHost: x\r\n\r\n", 400},
+      {"GET / HTTP/11.2\r\nHost: x\r\n\r\n", 400},
       {"GET /\r\nHost: x\r\n\r\n", 400},
       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
       {"\x16\x03\x01 a TLS handshake\r\n\r\n", 400},
@@ -340,6 +371,35 @@ TEST_F(HttpServerTest, AHandlerThatForgetsItsAnswerHasOneMade) {
   EXPECT_THAT(connection.ReadAll(), StartsWith("HTTP/1.1 503 "));
 }
 
+TEST_F(HttpServerTest, AHandlerThatThrowsEndsNoOtherRequest) {
+  const auto server = *HttpServer::Create({.port = 0}, budget_, SteadyClock(),
+                                          [](const std::shared_ptr<HttpExchange>& exchange) {
+                                            if (!exchange->request().target.path.empty())
+                                              throw std::logic_error("a bug");
+                                            exchange->Answer({});
+                                          });
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /bug")), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /")), StartsWith("HTTP/1.1 200 "));
+}
+
+// A body that begins in what was read while the request before it waited.
+TEST_F(HttpServerTest, ABodyBehindARequestArrivesWhole) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send(
+      "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 6\r\n\r\nab");
+  arrived_.Wait();
+  connection.AwaitArrived();
+  hold_ = false;
+  held_->Answer({.body = {"held"}});
+  held_.reset();
+  connection.ReadUntil("held");
+  connection.Send("cdef");
+  EXPECT_THAT(connection.ReadAll(), EndsWith("<abcdef>"));
+}
+
 TEST_F(HttpServerTest, ADrainEndsConnectionsWithTheirAnswers) {
   Start();
   HttpConnection kept(server_->port()), idle(server_->port());
@@ -368,16 +428,150 @@ TEST_F(HttpServerTest, CloseTellsHandlersAndWaitsForThem) {
   EXPECT_EQ(connection.ReadAll(), "");
 }
 
-TEST_F(HttpServerTest, AConnectionTooManyIsClosed) {
+TEST_F(HttpServerTest, AConnectionTooManyIsClosedWhereAllOthersHaveARequest) {
   Start({.max_connections = 1});
-  auto first = std::make_unique<HttpConnection>(server_->port());
-  first->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  first->ReadUntil("<>");
+  hold_ = true;
+  HttpConnection first(server_->port());
+  first.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
   EXPECT_EQ(Ask(HttpMessage("GET /")), "");
-  first.reset();
-  std::string answer;
-  while (answer.empty()) answer = Ask(HttpMessage("GET /"));
-  EXPECT_THAT(answer, EndsWith("<>"));
+  hold_ = false;
+  held_->Answer({.body = {"held"}});
+  held_.reset();
+  first.ReadUntil("held");
+  // `first` has its whole answer, but the server may not know yet that it is idle again.
+  EXPECT_TRUE(Eventually([&] { return Ask(HttpMessage("GET /")).ends_with("<>"); }));
+}
+
+// Row 103: silent connections shut nobody out, and one that has had an answer since stays.
+TEST_F(HttpServerTest, TheConnectionThatIsIdleForLongestMakesRoom) {
+  Start({.max_connections = 4});
+  const std::string ask = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  HttpConnection busy(server_->port());
+  busy.Send(ask);
+  busy.ReadUntil("<>");
+  HttpConnection silent(server_->port()), slow(server_->port());
+  slow.Send("GET / HTTP/1.1\r\n");
+  HttpConnection last(server_->port());  // its answer shows that all have been accepted
+  last.Send(ask);
+  last.ReadUntil("<>");
+  busy.Send(ask);
+  busy.ReadUntil("<>");
+  HttpConnection third(server_->port());
+  third.Send(ask);
+  third.ReadUntil("<>");
+  EXPECT_EQ(silent.ReadAll(), "");
+  HttpConnection fourth(server_->port());
+  fourth.Send(ask);
+  fourth.ReadUntil("<>");
+  EXPECT_EQ(slow.ReadAll(), "");
+  busy.Send(ask);
+  busy.ReadUntil("<>");
+}
+
+// Row 103: also while no thread is free to close the connections that should make room.
+TEST_F(HttpServerTest, ConnectionsStayNearTheirLimitWhileThreadsAreBusy) {
+  constexpr int kMost = 8, kAsked = 64;
+  Notification busy, go_on;
+  auto server = HttpServer::Create({.port = 0, .threads = 1, .max_connections = kMost}, budget_,
+                                   SteadyClock(), [&](const std::shared_ptr<HttpExchange>& e) {
+                                     busy.Notify();
+                                     go_on.Wait();
+                                     e->Answer({});
+                                   });
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  HttpConnection asks(server_->port());
+  asks.Send(HttpMessage("GET /"));
+  busy.Wait();
+  std::vector<std::unique_ptr<HttpConnection>> idle;
+  for (int i = 0; i < kAsked; ++i) {
+    idle.push_back(std::make_unique<HttpConnection>(server_->port()));
+  }
+  const Nanos refused_at = SteadyClock().Now();
+  EXPECT_EQ(idle.back()->ReadAll(), "") << "it is refused";
+  // Together they have waited for a place as long as one may, 50 ms.
+  EXPECT_LT(SteadyClock().Now() - refused_at, 1 * kSecond);
+  const auto open = std::ranges::count_if(idle, [](const auto& one) { return one->IsOpen(); });
+  EXPECT_GE(open, kMost - 1);
+  EXPECT_LE(open, 3 * kMost);
+  go_on.Notify();
+  EXPECT_THAT(asks.ReadAll(), StartsWith("HTTP/1.1 200 "));
+}
+
+// Row 103.
+TEST_F(HttpServerTest, EmptyLinesBuyNoTime) {
+  Start({.idle = 200 * kMillisecond});
+  HttpConnection connection(server_->port());
+  const Nanos end = SteadyClock().Now() + 10 * kSecond;
+  while (connection.IsOpen() && SteadyClock().Now() < end) {
+    connection.TrySend("\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_LT(SteadyClock().Now(), end);
+}
+
+// RFC 9112, sections 2.2, 2.3 and 3.2.
+TEST_F(HttpServerTest, TakesWhatTheRfcsDemand) {
+  Start();
+  const std::string rest = "Host: x\r\nConnection: close\r\n\r\n";
+  const std::pair<std::string, std::string> sound[] = {
+      {"\r\nGET /a/b HTTP/1.1\r\n", "2"},
+      {"\r\n\r\n\r\nGET /a/b HTTP/1.1\r\n", "2"},
+      {"GET http://y:80/a/b HTTP/1.1\r\n", "2"},
+      {"GET HTTPS://[::1]/a?b HTTP/1.1\r\n", "1"},
+      {"GET http://y HTTP/1.1\r\n", "0"},
+      {"GET /a HTTP/1.2\r\n", "1"},
+      {"GET /a HTTP/1.9\r\n", "1"},
+      {"OPTIONS * HTTP/1.1\r\n", "0"},
+  };
+  for (const auto& [line, parts] : sound) {
+    EXPECT_THAT(Ask(line + rest),
+                AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("X-Parts: " + parts + "\r\n")))
+        << line;
+  }
+  const std::string answer = Ask(HttpMessage("GET /"));
+  const size_t at = answer.find("\r\nDate: ");
+  ASSERT_NE(at, answer.npos);
+  std::tm date{};
+  EXPECT_EQ(*strptime(answer.c_str() + at + 8, "%a, %d %b %Y %H:%M:%S GMT", &date), '\r');
+  EXPECT_NEAR(difftime(timegm(&date), std::time(nullptr)), 0, 60);
+}
+
+// Row 50: what cannot become a head is not waited for.
+TEST_F(HttpServerTest, AHeadInBareLineFeedsIsRefusedAtOnce) {
+  Start();
+  for (const char* head : {"GET / HTTP/1.1\nHost: x\n\n", "\nGET / HTTP/1.1\r\n", "GET /\rX"}) {
+    EXPECT_THAT(Ask(head), StartsWith("HTTP/1.1 400 ")) << head;
+  }
+}
+
+// Row 104.
+TEST_F(HttpServerTest, TellsWhenACallerGoesWhoHasSentMore) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\nx");
+  arrived_.Wait();
+  connection.Send("y");
+  connection.Close();
+  gone_.Wait();
+  held_->Answer({});
+  held_.reset();
+}
+
+TEST_F(HttpServerTest, RequestsThatWereSentBeforeTheEndAreAnswered) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  connection.EndSending();
+  arrived_.Wait();
+  Ask(HttpMessage("BREW /"));  // by then the end has been seen
+  hold_ = false;
+  held_->Answer({.body = {"held"}});
+  held_.reset();
+  EXPECT_THAT(connection.ReadAll(), AllOf(HasSubstr("held"), EndsWith("<>")));
 }
 
 TEST_F(HttpServerTest, APortThatIsTakenIsUnavailable) {
@@ -409,7 +603,7 @@ TEST_F(HttpServerTest, AnAnswerInPartsComesPartByPart) {
   hold_ = false;
   Notification first_left, second_left;
   held_->AnswerFirst({.body = {"one"}}, [&] { first_left.Notify(); });
-  EXPECT_EQ(connection.ReadUntil("one\r\n"),
+  EXPECT_EQ(WithoutDates(connection.ReadUntil("one\r\n")),
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
   first_left.Wait();
   held_->AnswerNext("two", [&] { second_left.Notify(); });
@@ -417,7 +611,7 @@ TEST_F(HttpServerTest, AnAnswerInPartsComesPartByPart) {
   second_left.Wait();
   EXPECT_EQ(handled_, 0);
   held_->AnswerLast("end");
-  EXPECT_EQ(connection.ReadUntil("<>"),
+  EXPECT_EQ(WithoutDates(connection.ReadUntil("<>")),
             "3\r\nend\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nX-Parts: 1\r\nContent-Length: 2\r\n\r\n<>");
 }
 
@@ -431,7 +625,8 @@ TEST_F(HttpServerTest, PartsOfAnOldVersionEndWithTheConnection) {
   held_->AnswerFirst({.body = {"one"}}, [&] { left.Notify(); });
   left.Wait();
   held_->AnswerLast("end");
-  EXPECT_EQ(connection.ReadAll(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\noneend");
+  EXPECT_EQ(WithoutDates(connection.ReadAll()),
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\noneend");
 }
 
 TEST_F(HttpServerTest, TellsWhenACallerGoesBetweenTwoParts) {

@@ -97,7 +97,8 @@ TEST_F(HttpSharedMemoryTest, TensorsComeFromRegionsAndGoThere) {
                   {"outputs", {{{"name", "x"}, {"parameters", std::move(output)}}}}})
         .Reason();
   };
-  EXPECT_EQ(reason(Tensor(Span(1, 3)), {}), "request.json");
+  EXPECT_EQ(reason(Tensor(Span(1, 3)), 5), "request.json");
+  EXPECT_EQ(reason(Tensor(Span(1, 3)), nullptr), "request.input_size") << "null means absent";
   const json none = json::object();
   EXPECT_EQ(reason(Tensor(Span(1, 3)), none), "request.input_size");
   EXPECT_EQ(reason(Tensor(Span(13, 4)), none), "shared_memory.range");

@@ -58,6 +58,15 @@ class HttpConnection {
   void AwaitArrived() {
     for (int left = 1; left != 0;) ASSERT_EQ(ioctl(socket_.get(), SIOCOUTQ, &left), 0);
   }
+  // The same, where the other end may have hung up.
+  void TrySend(std::string_view text) {
+    send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  // False once the other end has hung up.
+  bool IsOpen() {
+    char byte;
+    return recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
   // Sends no more, and still reads.
   void EndSending() { shutdown(socket_.get(), SHUT_WR); }
   void Close() { socket_ = FileDescriptor(); }

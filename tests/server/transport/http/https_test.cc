@@ -84,7 +84,7 @@ class HttpsTest : public ::testing::Test {
     if (server_ != nullptr) server_->Close();
   }
 
-  const MadeCertificate own_ = MakeCertificate();
+  MadeCertificate own_ = MakeCertificate();
   MemoryBudget budget_{64 << 20, SteadyClock()};
   std::shared_ptr<TlsCertificates> tls_;
   bool hold_ = false;  // set before a request comes
@@ -127,6 +127,22 @@ TEST_F(HttpsTest, Row49OlderTlsIsRefused) {
   SSL_set_min_proto_version(caller.ssl(), TLS1_VERSION);
   SSL_set_max_proto_version(caller.ssl(), TLS1_1_VERSION);
   EXPECT_FALSE(caller.ShakeHands());
+}
+
+TEST_F(HttpsTest, Row49SuitesWithoutForwardSecrecyOrWithCbcAreRefused) {
+  own_ = MakeCertificate({.curve = nullptr});  // without an RSA key no server has a suite of kRSA
+  Start();
+  const auto shakes_hands = [&](const char* suites) {
+    TlsCaller caller(server_->port());
+    SSL_set_max_proto_version(caller.ssl(), TLS1_2_VERSION);
+    EXPECT_EQ(SSL_set_cipher_list(caller.ssl(), suites), 1);
+    return caller.ShakeHands();
+  };
+  EXPECT_FALSE(shakes_hands("kRSA+AES+SHA1:kRSA+SHA256:!AESGCM"));
+  EXPECT_FALSE(shakes_hands("kRSA+AESGCM"));
+  EXPECT_FALSE(shakes_hands("ECDHE+AES+SHA1:ECDHE+SHA256:!AESGCM"));
+  EXPECT_TRUE(shakes_hands("ECDHE+AESGCM"));
+  EXPECT_TRUE(shakes_hands("ECDHE+CHACHA20"));
 }
 
 TEST_F(HttpsTest, Row49ACallerThatSpeaksNoHttp11IsRefused) {

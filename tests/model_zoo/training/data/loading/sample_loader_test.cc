@@ -5,7 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <set>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "model_zoo/training/data/generated/scene.h"
 
@@ -181,17 +187,26 @@ TEST(SampleLoaderTest, PaddingIsZeroOnceNormalised) {
 
 class Failing final : public SampleSource {
  public:
+  // `heals`: only the first reading of a broken sample fails.
+  explicit Failing(uint64_t size = 3, std::set<uint64_t> broken = {1}, bool heals = false)
+      : size_(size), broken_(std::move(broken)), heals_(heals) {}
   GroundTruth ground_truth() const override { return {.class_index = true}; }
   const std::vector<std::string>& labels() const override { return labels_; }
   const std::vector<std::string>& map_labels() const override { return labels_; }
-  uint64_t size() const override { return 3; }
+  uint64_t size() const override { return size_; }
   std::string Name(uint64_t) const override { return "a picture"; }
   Sample Get(uint64_t index) const override {
-    if (index == 1) throw DataError("the second one is broken");
+    if (broken_.contains(index) && !(heals_ && failed_.exchange(true))) {
+      throw DataError("picture " + std::to_string(index) + " is broken");
+    }
     return {.rgb = cv::Mat::zeros(4, 4, CV_8UC3), .class_index = 0};
   }
 
  private:
+  const uint64_t size_;
+  const std::set<uint64_t> broken_;
+  const bool heals_;
+  mutable std::atomic<bool> failed_ = false;
   const std::vector<std::string> labels_ = {"thing"};
 };
 
@@ -203,6 +218,49 @@ TEST(SampleLoaderTest, ABrokenSampleIsAnErrorOfItsBatchAlone) {
   const TrainingBatch last = loader.Next();
   EXPECT_EQ(last.indices, std::vector<uint64_t>{2});
   EXPECT_EQ(last.classes.item<int64_t>(), 0);
+}
+
+// Another picture takes the place of one that breaks during a training; a validation goes on
+// without it.
+TEST(SampleLoaderTest, SamplesThatBreakAreToldOnceAndLeftOut) {
+  const Failing source(3, {1}, /*heals=*/true);  // it stays left out
+  std::vector<std::string> told;
+  const auto broken = std::make_shared<BrokenSamples>(
+      source.size(), [&told](const std::string& line) { told.push_back(line); });
+  SampleLoaderOptions options{.batch_size = 1, .size = {4, 4}, .broken = broken};
+  SampleLoader training(source, options);
+  std::multiset<uint64_t> seen;
+  for (int step = 0; step < 6; ++step) seen.insert(training.Next().indices.at(0));
+  EXPECT_EQ(seen, (std::multiset<uint64_t>{0, 0, 2, 2, 2, 2}));
+  EXPECT_THAT(told, ::testing::ElementsAre("picture 1 is broken: it is left out from now on"));
+  options.training = false;
+  SampleLoader validation(source, options);
+  EXPECT_EQ(validation.batches_per_epoch(), 3);
+  EXPECT_EQ(validation.Next().indices, std::vector<uint64_t>{0});
+  EXPECT_TRUE(validation.Next().indices.empty());
+  EXPECT_EQ(validation.Next().indices, std::vector<uint64_t>{2});
+}
+
+TEST(SampleLoaderTest, WhereManySamplesBreakTheLoadingEnds) {
+  std::set<uint64_t> many;
+  for (uint64_t index = 0; index < 11; ++index) many.insert(index);
+  const Failing some_of_many(100, many), most_of_few(3, {0, 1});
+  for (const auto& [failing, words] :
+       {std::pair(&some_of_many, "11 of 100 pictures can no longer be read, the last: picture"),
+        std::pair(&most_of_few, "2 of 3 pictures can no longer be read")}) {
+    const Failing& source = *failing;
+    int told = 0;
+    const auto broken =
+        std::make_shared<BrokenSamples>(source.size(), [&told](const std::string&) { ++told; });
+    SampleLoader loader(source, {.batch_size = 100, .size = {4, 4}, .broken = broken});
+    try {
+      loader.Next();
+      FAIL() << "it has not ended";
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(words));
+    }
+    EXPECT_EQ(told, source.size() == 3 ? 1 : 10);
+  }
 }
 
 }  // namespace

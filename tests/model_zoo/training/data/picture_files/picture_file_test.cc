@@ -5,7 +5,6 @@
 #include <cstring>
 #include <random>
 
-#include "model_zoo/training/data/picture_files/exif_orientation.h"
 #include "model_zoo/training/data/sample_source.h"
 #include "tests/model_zoo/folder/temp_repository.h"
 #include "tests/server/imaging/image_files.h"
@@ -62,7 +61,10 @@ TEST(PictureFileTest, LevelsAreReadAsTheyAreStored) {
   EXPECT_LE(cv::norm(indices, cv::NORM_INF), 3);
   EXPECT_GT(cv::norm(indices, cv::NORM_INF), 0);
 
-  WritePng(folder / "rgb.png", cv::Mat::zeros(2, 2, CV_8UC3));
+  // Of equal channels one.
+  WritePng(folder / "rgb.png", cv::Mat(2, 2, CV_8UC3, cv::Scalar::all(3)));
+  EXPECT_EQ(cv::norm(ReadLevels(folder / "rgb.png"), cv::Mat(2, 2, CV_8U, cv::Scalar(3))), 0);
+  WritePng(folder / "rgb.png", cv::Mat(2, 2, CV_8UC3, cv::Scalar(1, 2, 3)));
   EXPECT_THROW(ReadLevels(folder / "rgb.png"), DataError);
 }
 
@@ -78,8 +80,10 @@ TEST(PictureFileTest, WhatIsWrittenIsRead) {
 TEST(PictureFileTest, ErrorsNameTheFile) {
   const TempRepository folder;
   folder.Write("text.jpg", "no picture");
-  EXPECT_EQ(ErrorOf(folder / "text.jpg"), "the picture " + (folder / "text.jpg").string() +
-                                              ": it is neither JPEG nor PNG nor WebP");
+  EXPECT_EQ(ErrorOf(folder / "text.jpg"),
+            "the picture " + (folder / "text.jpg").string() +
+                ": unsupported image: this is text, which begins 'no picture'; send the bytes of a "
+                "picture's file. Supported: JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF");
   EXPECT_NE(ErrorOf(folder / "none.jpg").find("none.jpg: there is no such file"),
             std::string::npos);
   EXPECT_NE(ErrorOf(folder.root()).find("there is no such file"), std::string::npos);
@@ -92,7 +96,7 @@ TEST(PictureFileTest, SizesAreCheckedBeforeAnythingIsAllocated) {
   const TempRepository folder;
   folder.Write("huge.png", TextOf(PngSignature() + PngHeader(30000, 30000, 8, 2) +
                                   PngChunk("IDAT", Deflate(File(100))) + PngChunk("IEND", {})));
-  EXPECT_NE(ErrorOf(folder / "huge.png").find("too many pixels"), std::string::npos);
+  EXPECT_NE(ErrorOf(folder / "huge.png").find("30000 x 30000 pixels"), std::string::npos);
   folder.Write("wide.png", TextOf(PngSignature() + PngHeader(1 << 20, 1, 8, 0) +
                                   PngChunk("IDAT", Deflate(File(100))) + PngChunk("IEND", {})));
   EXPECT_NE(ErrorOf(folder / "wide.png"), "");
@@ -114,17 +118,6 @@ TEST(PictureFileTest, TruncatedAndDamagedPicturesEndInWords) {
       ErrorOf(folder / "damaged");
     }
     EXPECT_GT(errors, 50) << name;
-  }
-}
-
-TEST(ExifOrientationTest, AnythingElseIsUpright) {
-  std::mt19937 random(2);
-  for (int i = 0; i < 2000; ++i) {
-    std::vector<uint8_t> bytes(random() % 60);
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
-    if (bytes.size() > 12) std::memcpy(bytes.data() + random() % 4, "\xff\xd8\xff\xe1", 4);
-    EXPECT_EQ(JpegOrientation(std::as_bytes(std::span(bytes))), 1);
-    EXPECT_EQ(WebpOrientation(std::as_bytes(std::span(bytes))), 1);
   }
 }
 

@@ -3,10 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model_zoo/training/data/coco/coco_source.h"
 #include "model_zoo/training/data/generated/scene.h"
+#include "model_zoo/training/data/picture_files/exif_orientation.h"
 #include "model_zoo/training/data/picture_files/picture_file.h"
+#include "model_zoo/training/data/user_data/readable.h"
 #include "model_zoo/training/data/user_data/write_data_set.h"
 #include "tests/model_zoo/folder/temp_repository.h"
+#include "tests/server/imaging/image_files.h"
 
 namespace fovea::models::training {
 namespace {
@@ -28,16 +42,21 @@ class UserDataTest : public ::testing::Test {
     fs::create_directories((folder_ / name).parent_path());
     WritePng(folder_ / name, cv::Mat(size, CV_8UC3, cv::Scalar(1, 2, 3)));
   }
+  // A mask of that level, but for a pixel of 0.
   void Mask(const std::string& name, int level, cv::Size size = {4, 3}) const {
     fs::create_directories((folder_ / name).parent_path());
-    WritePng(folder_ / name, cv::Mat(size, CV_8U, cv::Scalar::all(level)));
+    cv::Mat mask(size, CV_8U, cv::Scalar::all(level));
+    mask.at<uint8_t>(0, 0) = 0;
+    WritePng(folder_ / name, mask);
   }
   void Coco(const std::string& name, const std::string& picture) const {
     folder_.Write(name, R"({"images": [{"id": 1, "file_name": ")" + picture +
                             R"(", "width": 4, "height": 3}], "categories": [{"id": 1, "name": "x"}],
         "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2]}]})");
   }
-  TrainingData Open(Task task) const { return OpenUserData(folder_.root(), task); }
+  TrainingData Open(Task task, const UserDataOptions& options = {}) const {
+    return OpenUserData(folder_.root(), task, options);
+  }
   std::string ErrorOf(Task task) const {
     try {
       Open(task);
@@ -140,6 +159,37 @@ TEST_F(UserDataTest, CocoInManyLayouts) {
   }
 }
 
+// The same order as in test_evaluate_datasets.py, so that training and evaluation read the same
+// files.
+TEST_F(UserDataTest, CocoPicturesAreLookedForInOneOrder) {
+  Coco("annotations/instances_train2017.json", "a.png");
+  Coco("annotations/instances_val2017.json", "b.png");
+  Picture("images/b.png");
+  constexpr const char* kFolders[] = {"annotations/images",
+                                      "annotations/data",
+                                      "annotations",
+                                      "images/train2017",
+                                      "data/train2017",
+                                      "train2017",
+                                      "train2017/images",
+                                      "train2017/data",
+                                      "images/train",
+                                      "data/train",
+                                      "train",
+                                      "train/images",
+                                      "train/data",
+                                      "images",
+                                      "data",
+                                      "."};
+  for (size_t i = std::size(kFolders); i-- > 0;) {
+    fs::create_directories(folder_ / kFolders[i]);
+    const auto level = static_cast<uint8_t>(i);
+    WritePng(folder_ / kFolders[i] / "a.png", cv::Mat(3, 4, CV_8UC3, cv::Scalar::all(level)));
+    const TrainingData data = Open(Task::kDetection);
+    EXPECT_EQ(data.training->Get(0).rgb.at<cv::Vec3b>(0, 0)[0], level) << kFolders[i];
+  }
+}
+
 TEST_F(UserDataTest, MasksInSplits) {
   for (const bool split_first : {true, false}) {
     folder_.Remove("train");
@@ -153,7 +203,7 @@ TEST_F(UserDataTest, MasksInSplits) {
     Mask(place("masks", "val") + "b.png", 255);
     const TrainingData data = Open(Task::kSegmentation);
     EXPECT_THAT(data.validation->map_labels(), ElementsAre("0", "1", "2"));
-    EXPECT_EQ(cv::mean(data.validation->Get(0).class_map)[0], 255);
+    EXPECT_EQ(cv::countNonZero(data.validation->Get(0).class_map == 255), 11);
   }
 }
 
@@ -181,9 +231,10 @@ TEST_F(UserDataTest, FoldersBelowAreReadToo) {
   Picture("train/cat/a.png");
   Picture("train/cat/more/b.png");
   Picture("train/cat/.hidden/c.png");
+  Picture("train/dog/a.png");
   Picture("val/cat/d.png");
   EXPECT_THAT(NamesOf(*Open(Task::kClassification).training),
-              ElementsAre("cat/a.png", "cat/more/b.png"));
+              ElementsAre("cat/a.png", "cat/more/b.png", "dog/a.png"));
   Picture("images/x/a.png");
   Mask("masks/x/a.png", 1);
   Picture("images/y/a.png");
@@ -191,7 +242,7 @@ TEST_F(UserDataTest, FoldersBelowAreReadToo) {
   const TrainingData maps = Open(Task::kSegmentation);
   for (const auto& source : {maps.training, maps.validation}) {
     ASSERT_EQ(source->size(), 1u);
-    EXPECT_EQ(cv::mean(source->Get(0).class_map)[0], source->Name(0) == "x/a.png" ? 1 : 2);
+    EXPECT_EQ(source->Get(0).class_map.at<uint8_t>(1, 1), source->Name(0) == "x/a.png" ? 1 : 2);
   }
 }
 
@@ -244,25 +295,82 @@ TEST_F(UserDataTest, MasksAreUsedWhereEveryObjectHasOne) {
               ElementsAre(HasSubstr("1 boxes"), HasSubstr("1 of 2 objects have none")));
 }
 
+// A byte for each pixel of each: two of them are too many here.
+TEST_F(UserDataTest, PicturesWhoseMasksTakeTooMuchAreLeftOut) {
+  std::string images, annotations;
+  for (const char name : {'a', 'b', 'c'}) {
+    Picture(std::string("images/") + name + ".png");
+    const std::string id = std::to_string(name), comma = name == 'a' ? "" : ", ";
+    images += comma + R"({"id": )" + id + R"(, "file_name": ")" + name + R"(.png"})";
+    for (int crowd = 0; crowd < 2; ++crowd) {
+      annotations += (annotations.empty() ? "" : ", ") + (R"({"image_id": )" + id) +
+                     R"(, "category_id": 1, "iscrowd": )" +
+                     std::to_string(name == 'b' ? 0 : crowd) +
+                     R"(, "segmentation": [[0, 0, 2, 0, 2, 2]]})";
+    }
+  }
+  folder_.Write("annotations.json", R"({"images": [)" + images +
+                                        R"(], "categories": [{"id": 1, "name": "x"}],
+      "annotations": [)" + annotations + "]}");
+  const auto source = std::make_shared<const CocoSource>(folder_ / "annotations.json",
+                                                         std::vector<fs::path>{folder_ / "images"});
+  std::vector<std::string> notes;
+  EXPECT_THAT(NamesOf(*WithoutLargeMasks(source, kMaxMaskBytes, notes)),
+              ElementsAre("a.png", "c.png"));
+  EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("1 of 3 pictures are left out:"),
+                                       HasSubstr("b.png: the masks of its 2 objects take more"))));
+  EXPECT_EQ(WithoutLargeMasks(source, kMaxMaskBytes / 2, notes), source);
+  EXPECT_THROW(WithoutLargeMasks(source, kMaxMaskBytes + 1, notes), DataError);
+}
+
+TEST_F(UserDataTest, ReadingIsToldAsItGoesOn) {
+  std::map<std::string, uint64_t> done, all;
+  std::mutex mutex;
+  const UserDataOptions options{
+      .progress = [&](const std::string& what, uint64_t of_these, uint64_t of_all) {
+        const std::lock_guard lock(mutex);
+        done[what] = std::max(done[what], of_these);
+        all[what] = of_all;
+      }};
+  for (const char* name : {"a", "b"}) {
+    Picture(std::string("images/") + name + ".png");
+    Mask(std::string("masks/") + name + ".png", 1);
+  }
+  Coco("train.json", "a.png");
+  Coco("val.json", "b.png");
+  Open(Task::kSegmentation, options);
+  EXPECT_EQ(done["masks"], 1u) << "the first of two is done";
+  EXPECT_EQ(done["pictures"], 2u);
+  EXPECT_EQ(all["pictures"], 2u);
+  Open(Task::kDetection, options);
+  EXPECT_EQ(done["annotations"], 1u);
+}
+
 TEST_F(UserDataTest, LabelsNameTheLevels) {
   Picture("images/a.png");
   Mask("masks/a.png", 1);
   Picture("images/b.png");
-  Mask("masks/b.png", 0);
+  Mask("masks/b.png", 1);
   Mask("masks/unused.png", 7);
+  folder_.Write("images/notes.txt", "not a picture");
   folder_.Write("labels.txt", "ground\r\nthing\n\n");
   const TrainingData data = Open(Task::kSegmentation);
   EXPECT_THAT(data.training->map_labels(), ElementsAre("ground", "thing"));
-  EXPECT_THAT(data.training->notes(), ElementsAre(HasSubstr("1 masks without a picture")));
+  EXPECT_THAT(
+      data.training->notes(),
+      ElementsAre("1 file left out: .txt 1", HasSubstr("1 mask without a picture is not used")));
 }
 
 TEST_F(UserDataTest, ErrorsAreInWords) {
   EXPECT_THAT(ErrorOf(Task::kClassification), HasSubstr("there is no folder of a class"));
   EXPECT_THAT(ErrorOf(Task::kDetection), HasSubstr("there is no one .json file"));
-  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("there is no folder"));
+  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("there are no folders images and masks"));
   Picture("images/a.png");
   fs::create_directories(folder_ / "masks");
-  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("has no mask"));
+  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("there is no PNG in"));
+  Mask("masks/other.png", 1);
+  EXPECT_THAT(ErrorOf(Task::kSegmentation),
+              AllOf(HasSubstr("images/a.png has no mask"), HasSubstr("nor has any other picture")));
   Coco("annotations.json", "other.png");
   EXPECT_THAT(ErrorOf(Task::kDetection),
               AllOf(HasSubstr("annotations.json"), HasSubstr("'other.png', which is in none of")));
@@ -272,33 +380,314 @@ TEST_F(UserDataTest, ErrorsAreInWords) {
   EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("two labels are 'a'"));
 }
 
-TEST_F(UserDataTest, WhatDoesNotFitTogetherIsAnErrorWhenItIsRead) {
-  Picture("images/a.png");
-  Mask("masks/a.png", 9);
-  Picture("images/b.png");
-  Mask("masks/b.png", 0, {5, 5});
+// All that is wrong with pictures is told at once, and the others are learned from.
+TEST_F(UserDataTest, WhatCannotBeReadIsLeftOut) {
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) {
+    Picture(std::string("train/images/") + name + ".png");
+    Mask(std::string("train/masks/") + name + ".png", 1);
+  }
+  Mask("train/masks/b.png", 9);
+  Mask("train/masks/d.png", 0, {5, 5});
+  folder_.Remove("train/masks/f.png");
+  Picture("val/images/a.png");
+  Mask("val/masks/a.png", 1);
   folder_.Write("labels.txt", "x\ny\n");
   const TrainingData data = Open(Task::kSegmentation);
-  std::string errors;
-  for (const auto& source : {data.training, data.validation}) {
-    try {
-      source->Get(0);
-    } catch (const DataError& error) {
-      errors += error.what();
-    }
-  }
-  EXPECT_THAT(errors, AllOf(HasSubstr("has the level 9, and there are 2 labels"),
-                            HasSubstr("is of another size than its picture")));
+  EXPECT_THAT(NamesOf(*data.training), ElementsAre("a.png", "c.png", "e.png", "g.png"));
+  EXPECT_THAT(data.notes, ElementsAre(AllOf(HasSubstr("3 of 7 pictures are left out:"),
+                                            HasSubstr("has the level 9, and there are 2 labels"),
+                                            HasSubstr("is of another size than its picture"),
+                                            HasSubstr("f.png has no mask"))));
+  folder_.Remove("train/masks/a.png");
+  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("4 of 7 pictures cannot be read"));
 }
 
-TEST_F(UserDataTest, APictureOfAnotherSizeThanItsAnnotationsIsAnError) {
-  Picture("train/a.png", {5, 5});
-  Picture("val/a.png");
-  Coco("train/x.json", "a.png");
-  Coco("val/x.json", "a.png");
+TEST_F(UserDataTest, UnreadablePicturesAreSkipped) {
+  for (int i = 0; i < 4; ++i) {
+    Picture("cat/" + std::to_string(i) + ".png");
+    Picture("dog/" + std::to_string(i) + ".png");
+  }
+  folder_.Write("cat/empty.jpg", "");
+  folder_.Write("dog/page.jpg", "<html>404</html>");
+  folder_.Write("dog/short.png", "\x89PNG\r\n\x1a\n");
+  const TrainingData data = Open(Task::kClassification);
+  EXPECT_EQ(data.training->size() + data.validation->size(), 8u);
+  EXPECT_THAT(data.notes,
+              ElementsAre(AllOf(HasSubstr("3 of 11 pictures are left out:"), HasSubstr("empty.jpg"),
+                                HasSubstr("page.jpg"), HasSubstr("short.png"))));
+}
+
+TEST_F(UserDataTest, PicturesOfAnnotationsThatAreNotThereOrOfAnotherSizeAreLeftOut) {
+  Picture("images/b.png");
+  Picture("images/c.png");
+  Picture("images/d.png", {5, 5});
+  std::string images, annotations;
+  for (int id = 0; id < 4; ++id) {
+    const std::string comma = id > 0 ? ", " : "";
+    images += comma + R"({"id": )" + std::to_string(id) + R"(, "file_name": ")" +
+              static_cast<char>('a' + id) + R"(.png", "width": 4, "height": 3})";
+    annotations += comma + R"({"image_id": )" + std::to_string(id) +
+                   R"(, "category_id": 1, "bbox": [1, 1, 2, 2]})";
+  }
+  folder_.Write("annotations.json", R"({"images": [)" + images +
+                                        R"(], "categories": [{"id": 1, "name": "x"}],
+      "annotations": [)" + annotations + "]}");
   const TrainingData data = Open(Task::kDetection);
-  EXPECT_THROW(data.training->Get(0), DataError);
+  EXPECT_EQ(data.training->size() + data.validation->size(), 2u);
+  EXPECT_THAT(data.notes,
+              ElementsAre(AllOf(HasSubstr("2 of 4 pictures"), HasSubstr("'a.png' is not there"),
+                                HasSubstr("has 5 x 5 pixels, its annotations say 4 x 3"))));
+}
+
+TEST_F(UserDataTest, PicturesAreFoundByWhatToolsCallThem) {
+  Coco("train.json", "a.png");
+  for (const auto& [name, place] : {std::pair(R"(images\\a.png)", "images/a.png"),
+                                    {R"(C:\\photos\\cam1\\a.png)", "images/cam1/a.png"},
+                                    {"images/1/a.png", "images/a.png"},
+                                    {"../label/a.png", "a.png"},
+                                    {"/home/x/images/a.png", "images/a.png"},
+                                    {"/data/upload/1/a.png", "images/a.png"},
+                                    {"/data/local-files/?d=photos/a.png", "images/photos/a.png"},
+                                    {"a.png", "data/a.png"},
+                                    {"a.png", "train/images/a.png"},
+                                    {"a.png", "train/data/a.png"}}) {
+    SCOPED_TRACE(name);
+    SCOPED_TRACE(place);
+    for (const char* part : {"images", "data", "a.png", "train", "val"}) folder_.Remove(part);
+    Picture(place);
+    if (std::string_view(place).starts_with("train")) Picture("val" + std::string(place + 5));
+    Coco("train.json", name);
+    Coco("val.json", name);
+    const TrainingData data = Open(Task::kDetection);
+    EXPECT_EQ(data.training->files().at(1), folder_ / place);
+  }
+}
+
+TEST_F(UserDataTest, TheSplitInAFilesNameIsAFolder) {
+  Picture("images/default/a.png");
+  Picture("images/default/b.png");
+  folder_.Write("annotations/instances_default.json",
+                R"({"images": [{"id": 1, "file_name": "a.png"}, {"id": 2, "file_name": "b.png"}],
+      "categories": [{"id": 1, "name": "x"}], "annotations": [
+      {"image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2]},
+      {"image_id": 2, "category_id": 1, "bbox": [1, 1, 2, 2]}]})");
+  EXPECT_EQ(Open(Task::kDetection).training->size(), 1u);
+  // The annotations by themselves, the pictures elsewhere.
+  fs::rename(folder_ / "images/default", folder_ / "elsewhere");
+  EXPECT_THAT(ErrorOf(Task::kDetection), HasSubstr("say where with --images"));
+  EXPECT_EQ(OpenUserData(folder_ / "annotations/instances_default.json", Task::kDetection,
+                         {.images = folder_ / "elsewhere"})
+                .training->size(),
+            1u);
+}
+
+// A file that two names end in may be either.
+TEST_F(UserDataTest, TwoPicturesAreNotOneFile) {
+  Picture("images/a.png");
+  Picture("images/y/b.png");
+  Picture("images/y/c.png");
+  folder_.Write("annotations.json", R"({"images": [{"id": 1, "file_name": "x/a.png"},
+      {"id": 2, "file_name": "y/a.png"}, {"id": 3, "file_name": "y/b.png"},
+      {"id": 4, "file_name": "y/c.png"}], "categories": [{"id": 1, "name": "x"}],
+      "annotations": [{"image_id": 3, "category_id": 1, "bbox": [1, 1, 2, 2]},
+                      {"image_id": 4, "category_id": 1, "bbox": [1, 1, 2, 2]}]})");
+  EXPECT_THAT(Open(Task::kDetection).notes, ElementsAre(HasSubstr("2 of 4 pictures")));
+}
+
+TEST_F(UserDataTest, WhatNothingCanBeLearnedFromIsRefused) {
+  Picture("train/data/a.png");
+  Picture("val/data/a.png");
+  EXPECT_THAT(ErrorOf(Task::kClassification), HasSubstr("all pictures are of one class, 'data'"));
+  Picture("images/train/a.png");
+  Picture("images/val/a.png");
+  Mask("masks/train/a.png", 255);
+  Mask("masks/val/a.png", 1);
+  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("write 1 for the object"));
+  folder_.Write("labels.txt", "ground\nthing\n");
+  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("one class, 'ground', or 255"));
+  Mask("masks/train/a.png", 0);
+  EXPECT_THAT(ErrorOf(Task::kSegmentation), HasSubstr("one class, 'ground': there is nothing"));
+  for (const auto& [annotation, words] :
+       {std::pair(R"({"image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2], "iscrowd": 1})",
+                  "all 1 objects are crowds"),
+        {"", "there is no object"}}) {
+    for (const char* name : {"annotations/train.json", "annotations/val.json"}) {
+      folder_.Write(name, std::string(R"({"images": [{"id": 1, "file_name": "a.png"}],
+          "categories": [{"id": 1, "name": "x"}], "annotations": [)") +
+                              annotation + "]}");
+    }
+    EXPECT_THAT(ErrorOf(Task::kDetection), HasSubstr(words));
+  }
+}
+
+TEST_F(UserDataTest, BoxesWhoseOutlinesAreNoneAreLearned) {
+  const auto annotations = [this](const char* name, const char* outline, const char* other) {
+    folder_.Write(name, std::string(R"({"images": [{"id": 1, "file_name": "a.png"}],
+        "categories": [{"id": 1, "name": "x"}], "annotations": [
+        {"image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2], "segmentation": )") +
+                            outline +
+                            R"(}, {"image_id": 1, "category_id": 1, "bbox": [0, 0, 3, 3],
+        "segmentation": )" + other +
+                            "}]}");
+  };
+  Picture("images/a.png");
+  annotations("train.json", "[[]]", "[[1, 1]]");
+  annotations("val.json", "[[]]", "[[0, 0, 2, 0, 2, 2]]");
+  const TrainingData data = Open(Task::kDetection);
+  EXPECT_EQ(data.training->Get(0).objects.size(), 2u);
+  EXPECT_FALSE(data.training->ground_truth().masks);
+  // Beside masks such an object is none.
   EXPECT_EQ(data.validation->Get(0).objects.size(), 1u);
+  EXPECT_TRUE(data.validation->ground_truth().masks);
+  EXPECT_THAT(data.notes, ElementsAre(HasSubstr("their boxes count"),
+                                      HasSubstr("validation: 1 objects whose polygons")));
+}
+
+TEST_F(UserDataTest, MasksMayHaveEqualChannelsAndLongerNames) {
+  fs::create_directories(folder_ / "masks");
+  const cv::Mat levels = (cv::Mat_<uint8_t>(1, 4) << 0, 1, 2, 255);
+  cv::Mat equal, colours(1, 4, CV_8UC3, cv::Scalar(1, 2, 3));
+  cv::merge(std::vector<cv::Mat>{levels, levels, levels}, equal);
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    Picture(std::string("images/") + name + ".png", {4, 1});
+  }
+  WritePng(folder_ / "masks/a.png", levels);
+  WritePng(folder_ / "masks/b_mask.png", equal);
+  WritePng(folder_ / "masks/c.png.png", equal);
+  WritePng(folder_ / "masks/d-mask.png", equal);
+  WritePng(folder_ / "masks/e.png", colours);
+  const TrainingData data = Open(Task::kSegmentation);
+  EXPECT_THAT(data.notes, ElementsAre(AllOf(HasSubstr("1 of 5 pictures"), HasSubstr("masks/e.png"),
+                                            HasSubstr("it is in colours"))));
+  for (uint64_t i = 0; i < data.training->size(); ++i) {
+    EXPECT_EQ(cv::norm(data.training->Get(i).class_map, levels, cv::NORM_INF), 0);
+  }
+}
+
+TEST_F(UserDataTest, FoldersWithoutPicturesAreNoClasses) {
+  Picture("cat/a.png");
+  Picture("dog/b.png");
+  Picture("dog/c.png");
+  folder_.Write("__MACOSX/cat/._a.png", "x");
+  folder_.Write("zebra/notes.txt", "none yet");
+  const TrainingData data = Open(Task::kClassification);
+  EXPECT_THAT(data.training->labels(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(data.notes,
+              ElementsAre("1 file left out: .txt 1", HasSubstr("no classes: '__MACOSX', 'zebra'")));
+}
+
+// Another tool's folder is no folder of classes.
+TEST_F(UserDataTest, TheLayoutTellsTheTask) {
+  const auto tasks = [this]() -> std::string {
+    try {
+      std::string names;
+      for (const Task task : TasksOf(folder_.root())) names += NamesOf(task).in_words;
+      return names;
+    } catch (const DataError& error) {
+      return error.what();
+    }
+  };
+  struct Layout {
+    std::vector<std::pair<const char*, const char*>> files;  // name, text; pictures: no text
+    const char* words;
+  };
+  const char coco[] = R"({"images": [], "categories": [], "annotations": []})";
+  const Layout layouts[] = {
+      {{{"cat/a.png", ""}, {"dog/b.png", ""}}, "classification"},
+      {{{"train/cat/a.png", ""}, {"train/dog/b.png", ""}}, "classification"},
+      {{{"train/labels.json", coco}, {"train/data/a.png", ""}}, "detection"},
+      {{{"labels.json", coco}, {"data/a.png", ""}}, "detection"},
+      {{{"annotations/instances_default.json", coco}, {"images/default/a.png", ""}}, "detection"},
+      {{{"images/a.png", ""}, {"masks/a.png", ""}}, "segmentation"},
+      {{{"data.yaml", "names: [x]\ntrain: images\n"}, {"images/a.png", ""}}, "(Ultralytics)"},
+      {{{"labels/a.txt", "0 0.5 0.5 0.1 0.2\n"}, {"images/a.png", ""}}, "YOLO's text files"},
+      {{{"obj_train_data/a.txt", "0 0.5 0.5 0.1 0.2\n"},
+        {"obj_train_data/a.png", ""},
+        {"obj_val_data/b.png", ""}},
+       "YOLO's text files"},
+      {{{"obj.names", "x\n"}, {"obj_train_data/a.png", ""}}, "(Darknet)"},
+      {{{"Annotations/a.xml", "<annotation><object/></annotation>"}, {"JPEGImages/a.png", ""}},
+       "Pascal VOC's XML"},
+      {{{"annotations.xml", "<?xml?><annotations/>"}, {"images/a.png", ""}}, "CVAT's XML"},
+      {{{"a.json", R"({"shapes": [], "imagePath": "a.png"})"}, {"a.png", ""}}, "labelme's JSON"},
+      {{{"tasks.json", R"([{"annotations": [{"result": [{"from_name": "l"}]}]}])"}},
+       "Label Studio's JSON"},
+      {{{"leftImg8bit/train/a.png", ""}, {"gtFine/train/a.png", ""}}, "Cityscapes"},
+      {{{"JPEGImages/a.png", ""}, {"SegmentationClass/a.png", ""}}, "Pascal VOC"},
+      {{{"images/a.png", ""}, {"labels/a.png", ""}}, "images, labels, which are no classes"},
+      {{{"no_label/a.png", ""}}, "classification"},
+      {{}, "holds data for no task"},
+  };
+  for (const Layout& layout : layouts) {
+    for (const auto& entry : fs::directory_iterator(folder_.root())) fs::remove_all(entry.path());
+    for (const auto& [name, text] : layout.files) {
+      *text == 0 ? Picture(name) : folder_.Write(name, text);
+    }
+    EXPECT_THAT(tasks(), HasSubstr(layout.words));
+  }
+  try {
+    TasksOf(folder_ / "nowhere");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.what(), "there is no folder " + (folder_ / "nowhere").string());
+  }
+}
+
+struct TurnedCase {
+  int orientation;
+  cv::Size size;   // as the annotations say it
+  cv::Rect2f box;  // as they say it; the mask is the same
+  bool with_mask;
+};
+
+TEST_F(UserDataTest, AnnotationsOfStoredPixelsAreTurnedWithThem) {
+  const cv::Size upright(40, 60), stored(60, 40);
+  const cv::Rect white(4, 26, 10, 20);
+  std::vector<TurnedCase> cases;
+  for (int orientation = 5; orientation <= 8; ++orientation) {
+    const int back = orientation == 6 ? 8 : orientation == 8 ? 6 : orientation;
+    const cv::Rect2f in_stored = UprightBox(cv::Rect2f(white), upright, back);
+    for (const bool with_mask : {false, true}) {
+      cases.push_back({orientation, stored, in_stored, with_mask});
+      cases.push_back({orientation, upright, cv::Rect2f(white), with_mask});
+      // Label Studio's: the size of the stored pixels, the box of the upright picture.
+      cases.push_back({orientation, stored, cv::Rect2f(white), with_mask});
+    }
+  }
+  RgbImage picture = RgbImage::Allocate(upright.height, upright.width);
+  cv::Mat pixels(upright, CV_8UC3, picture.pixels.get());
+  pixels = cv::Scalar::all(0);
+  pixels(white) = cv::Scalar::all(255);
+  for (const auto& [orientation, size, box, with_mask] : cases) {
+    SCOPED_TRACE(::testing::Message() << orientation << " " << size << " " << box);
+    const fovea::testing::File file = fovea::testing::TurnedJpeg(picture, orientation);
+    const std::string bytes(reinterpret_cast<const char*>(file.data()), file.size());
+    std::ostringstream annotation;
+    annotation << R"("category_id": 1, "bbox": [)" << box.x << "," << box.y << "," << box.width
+               << "," << box.height << "]";
+    if (with_mask) {
+      const float right = box.x + box.width, bottom = box.y + box.height;
+      annotation << R"(, "segmentation": [[)" << box.x << "," << box.y << "," << right << ","
+                 << box.y << "," << right << "," << bottom << "," << box.x << "," << bottom << "]]";
+    }
+    const std::string sides = R"("width": )" + std::to_string(size.width) + R"(, "height": )" +
+                              std::to_string(size.height);
+    folder_.Write("images/a.jpg", bytes);
+    for (const char* name : {"train.json", "val.json"}) {
+      folder_.Write(name, R"({"images": [{"id": 1, "file_name": "a.jpg", )" + sides +
+                              R"(}], "categories": [{"id": 1, "name": "x"}], "annotations": [
+          {"image_id": 1, )" + annotation.str() +
+                              "}]}");
+    }
+    const Sample sample = Open(Task::kDetection).training->Get(0);
+    ASSERT_EQ(sample.rgb.size(), upright);
+    ASSERT_GT(cv::mean(sample.rgb(white))[0], 250);
+    ASSERT_EQ(sample.objects.size(), 1u);
+    EXPECT_EQ(sample.objects[0].box, cv::Rect2f(white));
+    if (!with_mask) continue;
+    EXPECT_EQ(sample.objects[0].mask_area, white);
+    EXPECT_EQ(cv::countNonZero(sample.objects[0].mask()), white.area());
+  }
 }
 
 }  // namespace
