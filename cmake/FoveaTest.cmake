@@ -68,7 +68,8 @@ function(fovea_add_test name)
   foreach(entry IN LISTS entries)
     add_test(NAME ${entry} COMMAND ${launcher} $<TARGET_FILE:${name}>)
     # Sanitizers end a process that asks for more memory than there can be, which tests do on purpose.
-    set(environment OMP_WAIT_POLICY=passive ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1)
+    set(environment OMP_WAIT_POLICY=passive ASAN_OPTIONS=allocator_may_return_null=1
+      "TSAN_OPTIONS=allocator_may_return_null=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
     if(ARG_SHARDS)
       list(FIND entries ${entry} shard)
       list(APPEND environment OMP_NUM_THREADS=1 GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${shard})
