@@ -109,11 +109,11 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
   std::erase_if(object->get_ref<nlohmann::json::object_t&>(),
                 [](const auto& member) { return member.second.is_null(); });
   for (const auto& [key, value] : object->items()) {
-    if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
-      return Error(
-          "only max_batch_size, dynamic_batching, instance_group and version_policy can be "
-          "overridden");
-    }
+    if (std::find(kFields.begin(), kFields.end(), key) != kFields.end()) continue;
+    const FieldDescriptor* field = inference::ModelConfig::descriptor()->FindFieldByName(key);
+    return Error((field == nullptr ? "a field that ModelConfig lacks" : field->name()) +
+                 " cannot be overridden; max_batch_size, dynamic_batching, instance_group and "
+                 "version_policy can be");
   }
   inference::ModelConfig config;
   const google::protobuf::StringPiece text(json.data(), json.size());
