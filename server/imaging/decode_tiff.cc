@@ -52,9 +52,13 @@ int NoteError(TIFF*, void* user, const char* module, const char* format, va_list
   if (words.empty()) words = absl::StrCat("libtiff: ", module, ": ", text);
   return 1;
 }
-// After a warning of libjpeg pixels may be made up; other warnings affect none.
+// After a warning of libjpeg, or of the fax codecs ("Fax4Decode"), pixels may be made up or
+// missing; other warnings affect none.
 int NoteWarning(TIFF* tiff, void* user, const char* module, const char* format, va_list arguments) {
-  if (std::string_view(module) == "JPEGLib") NoteError(tiff, user, module, format, arguments);
+  const std::string_view from(module);
+  if (from == "JPEGLib" || from.starts_with("Fax")) {
+    NoteError(tiff, user, module, format, arguments);
+  }
   return 1;
 }
 
@@ -181,6 +185,8 @@ std::string ReadBlocks(TIFF* tiff, const TiffPage& page, const SampleReader& rea
     for (int plane = 0; plane < planes; ++plane) {
       const auto index = static_cast<uint32_t>(plane * blocks + block);
       uint8_t* to = buffer.get() + plane * plane_bytes;
+      // libtiff reports whole blocks of which a codec wrote only a part.
+      std::memset(to, 0, wanted);
       const tmsize_t read = page.tiled ? TIFFReadEncodedTile(tiff, index, to, wanted)
                                        : TIFFReadEncodedStrip(tiff, index, to, wanted);
       if (read != wanted) return source.words.empty() ? "libtiff: too little" : source.words;
@@ -232,7 +238,7 @@ std::string Decode(Bytes encoded, const ImageInfo& info, const Rgb& background, 
   const absl::StatusOr<TiffPage> page = ReadTiffPage(encoded, kProbed);
   if (!page.ok()) return "another directory than probed";
   Source source{.file = encoded, .at = 0, .words = {}};
-  const Tiff tiff = Open(source, info.buffer_bytes + limits::kMiB);
+  const Tiff tiff = Open(source, info.buffer_bytes);
   if (tiff == nullptr) return source.words.empty() ? "libtiff: not opened" : source.words;
   if (page->is_jpeg && page->colours == TiffColours::kYcbcr) {
     TIFFSetField(tiff.get(), TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);

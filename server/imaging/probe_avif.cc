@@ -146,8 +146,12 @@ absl::Status CheckBoxes(Bytes file, const ImageLimits& limits, int64_t most_tabl
   size_t at = 0;
   while (file.size() - at >= kBoxHeaderBytes) {
     const uint64_t size = U32Big(file, at);
-    const uint64_t whole = size == 0 ? file.size() - at : size;  // 0: to the end
-    if (size == 1) return Corrupt("a box's length");             // 64 bits
+    uint64_t whole = size == 0 ? file.size() - at : size;  // 0: to the end
+    if (size == 1) {                                       // a length of 64 bits follows
+      if (!StartsWith(file, at + 4, "mdat")) return Corrupt("a box's length");
+      if (file.size() - at < 2 * kBoxHeaderBytes) return Truncated();
+      whole = uint64_t{U32Big(file, at + 8)} << 32 | U32Big(file, at + 12);
+    }
     if (whole < kBoxHeaderBytes) return Corrupt("a box's length");
     if (whole > file.size() - at) return Truncated();
     if (StartsWith(file, at + 4, "ftyp")) {

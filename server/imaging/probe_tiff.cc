@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/limits.h"
 #include "server/imaging/probe_formats.h"
 #include "server/imaging/tiff_directory.h"
 
@@ -12,10 +13,10 @@ absl::StatusOr<ImageInfo> ProbeTiff(Bytes encoded, const ImageLimits& limits) {
                  .height = static_cast<int>(page.height),
                  .orientation = page.orientation,
                  .bit_depth = page.bits};
-  // A block stored and unpacked, each block's place, what libtiff keeps of other tags (bytes may
-  // become numbers of four), and libjpeg's coefficients.
-  info.buffer_bytes = static_cast<int64_t>(encoded.size()) + page.block_bytes() + 64 * page.blocks +
-                      4 * page.metadata_bytes +
+  // The codec's tables, a block stored and unpacked, each block's place, other tags (libtiff makes
+  // numbers of four bytes of some tags' bytes, and copies them), and libjpeg's coefficients.
+  info.buffer_bytes = limits::kMiB + static_cast<int64_t>(encoded.size()) + page.block_bytes() +
+                      64 * page.blocks + 8 * page.metadata_bytes +
                       (page.is_jpeg ? 2 * std::max(page.block_bytes(), page.jpeg_coefficients) : 0);
   info.encoded_bytes = static_cast<int64_t>(encoded.size());
   return info;

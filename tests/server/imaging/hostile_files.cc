@@ -67,6 +67,21 @@ File SharedStrips() {
   return TiffFile(File(kBytes), tags);
 }
 
+// CCITT's group 4: a white line, and the end of the block behind the first of 64.
+File FaxThatEndsEarly() {
+  const File data = Big32(0x80080080);  // 1, 000000000001 000000000001
+  return TiffFile(data, {Tag(256, 64), Tag(257, 64), Tag(258, 1), Tag(259, 4), Tag(262, 0),
+                         Tag(273, 8), Tag(277, 1), Tag(278, 64), Tag(279, 4)});
+}
+
+// A JPEG of 29 x 23 pixels in a strip of `width` x `height`.
+File JpegInAStrip(uint32_t width, uint32_t height) {
+  const File jpeg = ReadImage("progressive.jpg");
+  return TiffFile(
+      jpeg, {Tag(256, width), Tag(257, height), Tag(258, 8), Tag(259, 7), Tag(262, 6), Tag(273, 8),
+             Tag(277, 3), Tag(278, height), Tag(279, static_cast<uint32_t>(jpeg.size()))});
+}
+
 // A progressive JPEG whose last scan comes `count` times more.
 File ScansInAStrip(int count) {
   const File jpeg = ReadImage("progressive.jpg");
@@ -183,6 +198,18 @@ File ReferencedItems(uint32_t count) {
                AvifBox("iref", Big32(0) + AvifBox("dimg", Big16(1) + Big16(count) + named)));
 }
 
+// A picture whose data's box gives its length in 64 bits, `more` than there are.
+File LongLength(uint32_t more) {
+  const File av1 = Av1Frames(64, 64, 0);
+  const auto bytes = static_cast<uint32_t>(av1.size());
+  File file = AvifStill(64, 64, av1, {{8, bytes}});
+  const auto box = file.end() - static_cast<ptrdiff_t>(bytes + 8);
+  std::ranges::copy(Big32(1), box);
+  const File length = Big32(0) + Big32(16 + bytes + more);
+  file.insert(box + 8, length.begin(), length.end());
+  return file;
+}
+
 // Sample entries one inside the other: libavif reads each to the end of its table.
 File NestedSampleEntries(int count) {
   File entries;
@@ -233,6 +260,10 @@ std::vector<HostileFile> HostileFiles() {
       {"a directory that is none", no_directory, "image.metadata_too_large"},
       {"a strip of as many scans as it needs", ScansInAStrip(0), ""},
       {"a strip of many scans", ScansInAStrip(120), "image.too_many_scans"},
+      {"a fax that ends early", FaxThatEndsEarly(), "image.corrupt"},
+      {"a JPEG of its strip's size", JpegInAStrip(29, 23), ""},
+      {"a JPEG shorter than its strip", JpegInAStrip(29, 99), "image.corrupt"},
+      {"a JPEG narrower than its strip", JpegInAStrip(99, 23), "image.corrupt"},
       {"hundreds of frames of a GIF", GifOfFrames(300), ""},
   };
 #ifdef FOVEA_AVIF
@@ -245,6 +276,8 @@ std::vector<HostileFile> HostileFiles() {
       {"AV1 data of another shape", Still(64, 64, Av1Frames(4096, 1, 0)), "image.corrupt"},
       {"AV1 data past the file", AvifStill(64, 64, Av1Frames(64, 64, 0), {{0, 200}}),
        "image.truncated"},
+      {"a length of 64 bits", LongLength(0), ""},
+      {"a length of 64 bits past the file", LongLength(1), "image.truncated"},
       {"some items", ManyItems(500), ""},
       {"thousands of items", ManyItems(6000), "image.metadata_too_large"},
       {"thousands of items in two bytes each", ReferencedItems(8000), "image.metadata_too_large",
