@@ -1,5 +1,6 @@
 #include "server/repository/load_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -27,8 +28,9 @@ void LoadQueue::Add(std::string model, Job job) {
   {
     MutexLock lock(mutex_);
     if (!stopping_) {
-      together_ = waiting_.empty() && busy_.empty() ? 1 : together_ + 1;
+      if (waiting_.empty() && busy_.empty()) together_ = 0;
       waiting_.push_back({std::move(model), std::move(job)});
+      together_ = std::max(together_, static_cast<int>(waiting_.size() + busy_.size()));
       changed_.NotifyAll();
       return;
     }

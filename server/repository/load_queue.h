@@ -35,7 +35,7 @@ class LoadQueue {
   bool RunHere(const std::string& model, const absl::Status& instead,
                const std::function<void()>& job);
 
-  // Number of jobs that have been added since none was waiting or running.
+  // The most jobs that were waiting or running at once since none was.
   int together() const;
 
   // Calls the waiting jobs with ServerStopping, and begins no more. Does not wait for those that

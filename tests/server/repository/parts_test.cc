@@ -59,12 +59,17 @@ TEST(LoadQueueTest, JobsOfOneModelRunInOrderAndNeverTogether) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST(LoadQueueTest, CountsTheJobsThatCameTogether) {
+TEST(LoadQueueTest, CountsTheMostJobsAtOnce) {
   const std::vector<std::string> models = {"cats", "dogs", "owls"};
-  LoadQueue queue(3);
+  LoadQueue queue(4);
   std::list<RunningJob> running;
   for (const std::string& model : models) running.emplace_back(queue, model);
   EXPECT_EQ(queue.together(), 3);
+  for (int i = 0; i < 10; ++i) {  // one after the other, beside a load that takes long
+    RunningJob(queue, "hens").Release();
+    queue.RunHere("hens", absl::OkStatus(), [] {});
+  }
+  EXPECT_EQ(queue.together(), 4);
   for (RunningJob& job : running) job.Release();
   for (const std::string& model : models) queue.RunHere(model, absl::OkStatus(), [] {});
   RunningJob alone(queue, "cats");
