@@ -20,6 +20,7 @@
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/log.h"
+#include "server/core/mutex.h"
 #include "server/core/start_threads.h"
 #include "server/transport/connections/connection_listener.h"
 #include "server/transport/grpc/close_connections.h"
@@ -125,27 +126,31 @@ class StreamLimit {
   int64_t calls_between() const { return std::max(max_streams_, kLeastCallsBetween); }
 
   void Enforce(int port) {
-    int closed = 0;
-    const absl::Status looked = OrOutOfMemory([&] {
+    const int64_t begun = scans_;
+    MutexLock lock(mutex_);
+    if (scans_ != begun) return;  // another thread has looked at all connections since
+    ++scans_;
+    (void)OrOutOfMemory([&] {
       // gRPC counts calls that have ended as open until their reactors are done.
-      closed = CloseCrowdedConnections(port, 2 * max_streams_);
+      if (CloseCrowdedConnections(port, 2 * max_streams_) == 0) return absl::OkStatus();
+      TrimLater();
+      // A caller must not be able to fill the log.
+      if (std::has_single_bit(++closed_)) {
+        Log(LogLevel::kWarning,
+            "closing gRPC connections that opened more calls than "
+            "--grpc-max-concurrent-streams without acknowledging that limit");
+      }
       return absl::OkStatus();
     });
-    if (closed == 0 || !looked.ok()) return;
-    TrimLater();
-    // A caller must not be able to fill the log.
-    if (std::has_single_bit(++closed_)) {
-      Log(LogLevel::kWarning,
-          "closing gRPC connections that opened more calls than "
-          "--grpc-max-concurrent-streams without acknowledging that limit");
-    }
   }
 
  private:
   static constexpr int64_t kLeastCallsBetween = 1024;
 
   const int64_t max_streams_;
-  std::atomic<uint32_t> closed_ = 0;  // times that connections were closed
+  std::atomic<int64_t> scans_ = 0;               // that have begun
+  Mutex mutex_;                                  // held by the one that looks
+  uint32_t closed_ ABSL_GUARDED_BY(mutex_) = 0;  // times that connections were closed
 };
 
 }  // namespace

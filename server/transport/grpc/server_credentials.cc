@@ -40,8 +40,7 @@ class CallCounter {
   }
 
   int64_t& CountOf(grpc_auth_context* connection) {
-    if (int64_t* const count = Find(connection)) return *count;
-    // No other thread uses the context before its first call has passed.
+    // A connection's second call may come while the first adds the property.
     MutexLock lock(mutex_);
     if (int64_t* const count = Find(connection)) return *count;
     const int64_t none = 0;
