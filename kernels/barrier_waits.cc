@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -77,17 +78,16 @@ void AdaptiveBarrierWaits::Watch(int threads) {
   std::unique_lock lock(mutex_);
   for (;;) {
     lock.unlock();
-    const std::optional<double> cores = cores_of_others();
-    if (cores) {
-      const bool sleep = policy.ShouldSleep(*cores);
+    try {
+      const std::optional<double> cores = cores_of_others();
+      const bool sleep = cores ? policy.ShouldSleep(*cores) : sleeping.has_value();
       if (sleep != sleeping.has_value() && steady_clock::now() >= try_at) {
-        try {
-          sleep ? (void)sleeping.emplace() : sleeping.reset();
-          if (on_change_) on_change_(sleep, *cores);
-        } catch (const std::system_error&) {
-          try_at = steady_clock::now() + kBetweenTries;
-        }
+        sleep ? (void)sleeping.emplace() : sleeping.reset();
+        if (on_change_) on_change_(sleep, *cores);
       }
+    } catch (const std::system_error&) {  // no thread to be had
+      try_at = steady_clock::now() + kBetweenTries;
+    } catch (const std::bad_alloc&) {  // no memory for this sample
     }
     lock.lock();
     if (changed_.wait_for(lock, kSamplePeriod, [this] { return stopping_; })) return;

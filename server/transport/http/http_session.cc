@@ -639,6 +639,7 @@ bool EndLongestIdle(HttpPort& port) {
   std::vector<std::shared_ptr<HttpSession>> others;  // their last owner is not to go under the lock
   {
     MutexLock lock(port.mutex);
+    others.reserve(port.sessions.size());
     for (const auto& [session, weak] : port.sessions) {
       std::shared_ptr<HttpSession> alive = weak.lock();
       if (alive == nullptr) continue;
