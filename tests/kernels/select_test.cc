@@ -125,7 +125,7 @@ TEST(SelectTest, EndsWithinTheBoundOfBisection) {
       most = std::max({most, Select<1>(row, k).rounds, Select<3>(row, k).rounds});
     }
   }
-  EXPECT_LE(most, kInterpolationRounds + 33);
+  EXPECT_LE(most, kMostRounds);
 }
 
 TEST(SelectTest, NormalRowsTakeAHandfulOfRounds) {

@@ -19,8 +19,11 @@
 
 namespace fovea::kernels::knn {
 
-// After so many rounds of interpolation the search bisects: 32 more at most.
+// After so many rounds of interpolation the search bisects.
 inline constexpr int kInterpolationRounds = 12;
+
+// The longest search: 32 bisections close any bracket of floats.
+inline constexpr int kMostRounds = kInterpolationRounds + 32;
 
 // A row where nothing is tied at the threshold: however many equal it, all take part.
 inline constexpr int32_t kAllTies = 0x7FFFFFFF;
@@ -48,8 +51,16 @@ FOVEA_HOST_DEVICE NormalRank RankInNormal(int64_t k, int64_t n) {
   return {z, 1.0f / (static_cast<float>(n) * density)};
 }
 
+// The classes below that device code creates have constructors with a body. Without one nvcc 13.0
+// miscompiles arrays of arrays of them: it applies default member initialisers to the first row
+// only and zeroes the other rows (tests/kernels/ptx/initialisers.cu).
+
 // A row's finite logits: how many, their sum, sum of squares, least and largest.
 struct Moments {
+  FOVEA_HOST_DEVICE Moments() {}
+  FOVEA_HOST_DEVICE Moments(int32_t count, float sum, float squares, float smallest, float largest)
+      : count(count), sum(sum), squares(squares), smallest(smallest), largest(largest) {}
+
   int32_t count = 0;
   float sum = 0.0f;
   float squares = 0.0f;
@@ -59,6 +70,10 @@ struct Moments {
 
 // What one round of counting finds out about t.
 struct Neighbours {
+  FOVEA_HOST_DEVICE Neighbours() {}
+  FOVEA_HOST_DEVICE Neighbours(int32_t count, float above, float below)
+      : count(count), above(above), below(below) {}
+
   int32_t count = 0;        // logits >= t
   float above = INFINITY;   // the least of them
   float below = -INFINITY;  // the largest logit < t
@@ -91,11 +106,12 @@ FOVEA_HOST_DEVICE float FloatAt(int32_t order) {
   return x;
 }
 
-// The search for one row's threshold. While !Done(): count at the guesses, tell Observe().
+// The search for one row's threshold. While !Done(): count at the guesses, tell Observe(). It is
+// done after kMostRounds rounds at most.
 class ThresholdSearch {
  public:
   // Done, and takes nothing.
-  ThresholdSearch() = default;
+  FOVEA_HOST_DEVICE ThresholdSearch() {}
 
   // Takes min(k, moments.count) logits; k > 0. A row without a finite logit is done, taking none.
   FOVEA_HOST_DEVICE ThresholdSearch(int64_t k, const Moments& moments)
