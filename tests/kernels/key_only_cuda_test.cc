@@ -1,6 +1,6 @@
 // The CUDA kernels of key-only attention, run on the host thread block by thread block.
-#include "tests/kernels/cuda_on_host/runtime.h"
-// Above: before the kernels' header, which it makes host code of.
+#include "tests/kernels/cuda_on_host/launch.h"
+// Above: before the kernels' header.
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,10 @@
 namespace fovea::kernels::key_only {
 namespace {
 
-using cuda_on_host::Block;
+using cuda_on_host::DeviceVector;
+using cuda_on_host::KernelName;
+using cuda_on_host::Launch;
+using cuda_on_host::TypeName;
 
 struct Shape {
   int64_t batch, heads, tokens;
@@ -30,8 +33,8 @@ class KeyOnlyCudaTest : public testing::Test {
   struct Case {
     Shape shape;
     float scale;
-    std::vector<T> kv;
-    std::vector<float> saliency;
+    DeviceVector<T> kv;
+    DeviceVector<float> saliency;
 
     int64_t TokenStride() const { return 2 * shape.heads * shape.dim; }
     int64_t At(int64_t which, int64_t batch, int64_t head, int64_t token) const {
@@ -49,10 +52,9 @@ class KeyOnlyCudaTest : public testing::Test {
     return c;
   }
 
-  // [batch, tokens, heads, dim]. Checks that nothing past the shared memory and the outputs is
-  // written.
+  // [batch, tokens, heads, dim]. Checks that nothing past the outputs is written.
   template <int kVector>
-  std::vector<T> RunKernels(const Case& c) {
+  DeviceVector<T> RunKernels(const Case& c) {
     const Shape& s = c.shape;
     constexpr int64_t kGuard = 1024;
     constexpr float kUntouched = 7.0f;
@@ -60,10 +62,9 @@ class KeyOnlyCudaTest : public testing::Test {
     const int64_t partials_size = s.batch * chunks * s.heads * (s.dim + 2);
     const int64_t context_size = s.batch * s.heads * s.dim;
     const int64_t output_size = s.batch * s.tokens * s.heads * s.dim;
-    std::vector<float> shared(SharedFloats<kVector>(s.dim) + kGuard, kUntouched);
-    std::vector<float> partials(partials_size + kGuard, kUntouched);
-    std::vector<float> context(context_size + kGuard, kUntouched);
-    std::vector<T> output(output_size + kGuard, T(kUntouched));
+    DeviceVector<float> partials(partials_size + kGuard, kUntouched);
+    DeviceVector<float> context(context_size + kGuard, kUntouched);
+    DeviceVector<T> output(output_size + kGuard, T(kUntouched));
 
     CudaContextJob<T> job{};
     job.key = &c.kv[0];
@@ -78,13 +79,15 @@ class KeyOnlyCudaTest : public testing::Test {
     job.scale = c.scale;
     job.partials = partials.data();
     job.context = context.data();
-    for (int64_t i = 0; i < s.batch * chunks * s.heads; ++i) {
-      Block::Run(static_cast<unsigned>(i), kThreads,
-                 [&] { ChunkBlock<T, kVector>(job, shared.data()).Run(); });
-    }
-    for (int64_t i = 0; i < s.batch * s.heads; ++i) {
-      Block::Run(static_cast<unsigned>(i), kThreads, [&] { MergeBlock<T>(job); });
-    }
+    const int64_t shared_bytes = SharedFloats<kVector>(s.dim) * sizeof(float);
+    Launch(
+        KernelName("SumChunks", TypeName<T>(), kVector),
+        {s.batch * chunks * s.heads, kThreads, shared_bytes},
+        [&](auto* shared) { ChunkBlock<T, kVector>(job, reinterpret_cast<float*>(shared)).Run(); },
+        job);
+    Launch(
+        KernelName("MergeChunks", TypeName<T>()), {s.batch * s.heads, kThreads},
+        [&](auto*) { MergeBlock<T>(job); }, job);
 
     CudaProductJob<T> product{};
     product.value = &c.kv[s.heads * s.dim];
@@ -100,12 +103,12 @@ class KeyOnlyCudaTest : public testing::Test {
     product.tokens = s.tokens;
     product.rows = s.batch * s.tokens * s.heads;
     product.dim = s.dim;
-    for (int64_t i = 0; i < (product.rows + kRowsOfBlock - 1) / kRowsOfBlock; ++i) {
-      Block::Run(static_cast<unsigned>(i), kThreads, [&] { ProductBlock<T, kVector>(product); });
-    }
+    Launch(
+        KernelName("Multiply", TypeName<T>(), kVector),
+        {(product.rows + kRowsOfBlock - 1) / kRowsOfBlock, kThreads},
+        [&](auto*) { ProductBlock<T, kVector>(product); }, product);
 
     const auto untouched = [](auto x) { return static_cast<float>(x) == kUntouched; };
-    EXPECT_TRUE(std::all_of(shared.end() - kGuard, shared.end(), untouched));
     EXPECT_TRUE(std::all_of(partials.end() - kGuard, partials.end(), untouched));
     EXPECT_TRUE(std::all_of(context.end() - kGuard, context.end(), untouched));
     EXPECT_TRUE(std::all_of(output.end() - kGuard, output.end(), untouched));
@@ -146,7 +149,7 @@ class KeyOnlyCudaTest : public testing::Test {
     if (c.shape.dim % kVector == 0) ExpectOutput(c, RunKernels<kVector>(c));
   }
 
-  static void ExpectOutput(const Case& c, const std::vector<T>& output) {
+  static void ExpectOutput(const Case& c, const DeviceVector<T>& output) {
     const Shape& s = c.shape;
     const double tolerance = sizeof(T) == sizeof(float) ? 1e-5 : 2e-2;
     for (int64_t b = 0; b < s.batch; ++b) {

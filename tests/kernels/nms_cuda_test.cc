@@ -1,10 +1,9 @@
 // The CUDA kernels of non-maximum suppression, run on the host thread block by thread block.
-#include "tests/kernels/cuda_on_host/runtime.h"
-// Above: before the kernel's header, which it makes host code of.
+#include "tests/kernels/cuda_on_host/launch.h"
+// Above: before the kernel's header.
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
 #include <random>
 #include <vector>
 
@@ -13,14 +12,17 @@
 namespace fovea::kernels::nms {
 namespace {
 
-using cuda_on_host::Block;
+using cuda_on_host::DeviceVector;
+using cuda_on_host::KernelName;
+using cuda_on_host::Launch;
+using cuda_on_host::TypeName;
 
 template <class T>
 class NmsCudaTest : public testing::Test {
  protected:
   // Random boxes, some of them equal, some without area.
-  std::vector<T> Boxes(int64_t count) {
-    std::vector<T> boxes(count * 4);
+  DeviceVector<T> Boxes(int64_t count) {
+    DeviceVector<T> boxes(count * 4);
     for (int64_t i = 0; i < count; ++i) {
       for (int c = 0; c < 2; ++c) {
         const T corner = static_cast<T>(generator_() % 40);
@@ -31,7 +33,7 @@ class NmsCudaTest : public testing::Test {
     return boxes;
   }
 
-  std::vector<bool> RunKernels(const std::vector<T>& boxes, double iou) {
+  std::vector<bool> RunKernels(const DeviceVector<T>& boxes, double iou) {
     const int64_t count = boxes.size() / 4;
     CudaJob<T> job{};
     job.boxes = boxes.data();
@@ -39,21 +41,24 @@ class NmsCudaTest : public testing::Test {
     job.words = (count + kBits - 1) / kBits;
     job.iou = iou;
     // What is not written must not be read.
-    std::vector<uint64_t> masks(count * job.words, ~uint64_t{0}), removed(job.words);
-    const auto keep = std::make_unique<bool[]>(count);
+    DeviceVector<uint64_t> masks(count * job.words, ~uint64_t{0}), removed(job.words);
+    DeviceVector<unsigned char> keep(count);
     job.masks = masks.data();
     job.removed = removed.data();
-    job.keep = keep.get();
-    std::vector<T> boxes_shared(kBits * 4);
-    for (unsigned block = 0; block < job.words * job.words; ++block) {
-      Block::Run(block, kBits, [&] { CompareBlocks(job, boxes_shared.data()); });
-    }
-    std::vector<uint64_t> reduce_shared(kBits + 1);
-    Block::Run(0, 128, [&] { Reduce(job, reduce_shared.data()); });
-    return std::vector<bool>(keep.get(), keep.get() + count);
+    job.keep = reinterpret_cast<bool*>(keep.data());
+    const int64_t box_bytes = kBits * 4 * sizeof(T);
+    Launch(
+        KernelName("CompareKernel", TypeName<T>()),
+        {job.words * job.words, kBits, /*shared_bytes=*/0, box_bytes},
+        [&](auto* shared) { CompareBlocks(job, reinterpret_cast<T*>(shared)); }, job);
+    const int64_t word_bytes = (kBits + 1) * sizeof(uint64_t);
+    Launch(
+        KernelName("ReduceKernel", TypeName<T>()), {1, 128, /*shared_bytes=*/0, word_bytes},
+        [&](auto* shared) { Reduce(job, reinterpret_cast<uint64_t*>(shared)); }, job);
+    return std::vector<bool>(keep.begin(), keep.end());
   }
 
-  static std::vector<bool> Defined(const std::vector<T>& boxes, double iou) {
+  static std::vector<bool> Defined(const DeviceVector<T>& boxes, double iou) {
     std::vector<bool> keep(boxes.size() / 4);
     for (size_t j = 0; j < keep.size(); ++j) {
       bool suppressed = false;

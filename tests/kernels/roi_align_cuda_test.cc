@@ -1,6 +1,6 @@
 // The CUDA kernel of RoIAlign, run on the host thread by thread.
-#include "tests/kernels/cuda_on_host/runtime.h"
-// Above: before the kernel's header, which it makes host code of.
+#include "tests/kernels/cuda_on_host/launch.h"
+// Above: before the kernel's header.
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
@@ -17,6 +17,10 @@
 namespace fovea::kernels::roi_align {
 namespace {
 
+using cuda_on_host::DeviceVector;
+using cuda_on_host::KernelName;
+using cuda_on_host::TypeName;
+
 template <class T>
 class RoiAlignCudaTest : public testing::Test {};
 
@@ -28,9 +32,9 @@ TYPED_TEST(RoiAlignCudaTest, EveryOutputIsTheDefinedAverage) {
   constexpr int64_t kImages = 2, kChannels = 3, kHeight = 6, kWidth = 9, kRois = 30;
   std::mt19937 generator{29};
   std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-  std::vector<T> input(kImages * kChannels * kHeight * kWidth);
+  DeviceVector<T> input(kImages * kChannels * kHeight * kWidth);
   for (T& x : input) x = T(uniform(generator));
-  std::vector<float> rois(kRois * 5);
+  DeviceVector<float> rois(kRois * 5);
   for (int64_t k = 0; k < kRois; ++k) {
     float* roi = &rois[k * 5];
     roi[0] = static_cast<float>(k % kImages);
@@ -65,9 +69,17 @@ TYPED_TEST(RoiAlignCudaTest, EveryOutputIsTheDefinedAverage) {
         job.sampling = sampling;
         job.spatial_scale = 0.5f;
         job.aligned = aligned;
-        std::vector<T> output(kRois * kChannels * job.h * job.w);
+        DeviceVector<T> output(kRois * kChannels * job.h * job.w);
         job.output = output.data();
-        for (size_t i = 0; i < output.size(); ++i) PoolOutput(job, i);
+        const auto outputs = static_cast<int64_t>(output.size());
+        cuda_on_host::Launch(
+            KernelName("PoolKernel", TypeName<T>()),
+            {(outputs + kThreads - 1) / kThreads, kThreads},
+            [&](auto*) {
+              const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+              if (i < outputs) PoolOutput(job, i);
+            },
+            job, outputs);
 
         const RoiAlignTruth<float> truth{kHeight, kWidth, 0.5f, job.h, job.w, sampling, aligned};
         const double tolerance = std::is_same_v<T, float> ? 1e-5 : 8e-3;

@@ -1,6 +1,6 @@
 // The CUDA kernels of RP-CPE, run on the host thread by thread.
-#include "tests/kernels/cuda_on_host/runtime.h"
-// Above: before the kernel's header, which it makes host code of.
+#include "tests/kernels/cuda_on_host/launch.h"
+// Above: before the kernel's header.
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
@@ -8,18 +8,34 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <vector>
+#include <string>
 
 #include "kernels/vision/rp_cpe/cuda_convolve.h"
 
 namespace fovea::kernels::rp_cpe {
 namespace {
 
+using cuda_on_host::DeviceVector;
+using cuda_on_host::KernelName;
+using cuda_on_host::TypeName;
+
+// Runs visit(i) as thread i of enough blocks.
+template <class Job, class Visit>
+void RunThreads(const std::string& kernel, const Job& job, int64_t threads, const Visit& visit) {
+  cuda_on_host::Launch(
+      kernel, {(threads + kThreads - 1) / kThreads, kThreads},
+      [&](auto*) {
+        const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+        if (i < threads) visit(i);
+      },
+      job, threads);
+}
+
 template <class T>
 class RpCpeCudaTest : public testing::Test {
  protected:
-  std::vector<T> Random(int64_t size, float scale) {
-    std::vector<T> values(size);
+  DeviceVector<T> Random(int64_t size, float scale) {
+    DeviceVector<T> values(size);
     for (T& x : values) x = T(scale * normal_(generator_));
     return values;
   }
@@ -27,12 +43,12 @@ class RpCpeCudaTest : public testing::Test {
   // A map of the given shape by all paths that can take it, against the definition in fp64.
   void ExpectRight(int64_t images, int64_t channels, int64_t height, int64_t width) {
     constexpr int64_t kBranches = 3;
-    const std::vector<T> x = Random(images * channels * height * width, 1.0f);
-    const std::vector<T> weights = Random(kBranches * channels * kTaps, 0.3f);
+    const DeviceVector<T> x = Random(images * channels * height * width, 1.0f);
+    const DeviceVector<T> weights = Random(kBranches * channels * kTaps, 0.3f);
     // Merged; aligned as torch's memory is.
-    std::vector<cuda::Elements<float, 4>> merged((channels * kTaps + 3) / 4);
+    DeviceVector<cuda::Elements<float, 4>> merged((channels * kTaps + 3) / 4);
     float* const merged_weights = merged[0].at;
-    std::vector<float> merged_biases(channels, 0.25f * kBranches);
+    DeviceVector<float> merged_biases(channels, 0.25f * kBranches);
     for (size_t i = 0; i < weights.size(); ++i) {
       merged_weights[i % (channels * kTaps)] += static_cast<float>(weights[i]);
     }
@@ -53,27 +69,30 @@ class RpCpeCudaTest : public testing::Test {
       job.width = width;
       const int64_t strips = images * height * ((width + kStrip - 1) / kStrip);
       const auto check = [&](const char* path, const auto& run) {
-        std::vector<T> y(x.size(), T(7.0f));
+        DeviceVector<T> y(x.size(), T(7.0f));
         job.y = map_of(y.data(), channels_last);
         run();
         ExpectDefined(job, weights, kBranches, path);
       };
       check("outputs", [&] {
-        for (size_t i = 0; i < x.size(); ++i) ConvolveOutput(job, i);
+        RunThreads(KernelName("OutputKernel", TypeName<T>()), job, x.size(),
+                   [&](int64_t i) { ConvolveOutput(job, i); });
       });
       if (!channels_last) continue;
       check("strips", [&] {
-        for (int64_t i = 0; i < strips * channels; ++i) ConvolveStrip<1>(job, i);
+        RunThreads(KernelName("StripKernel", 1, TypeName<T>()), job, strips * channels,
+                   [&](int64_t i) { ConvolveStrip<1>(job, i); });
       });
       if (channels % 4 != 0) continue;
       check("strips of four channels", [&] {
-        for (int64_t i = 0; i < strips * channels / 4; ++i) ConvolveStrip<4>(job, i);
+        RunThreads(KernelName("StripKernel", 4, TypeName<T>()), job, strips * channels / 4,
+                   [&](int64_t i) { ConvolveStrip<4>(job, i); });
       });
     }
   }
 
  private:
-  void ExpectDefined(const CudaJob<T>& job, const std::vector<T>& weights, int64_t branches,
+  void ExpectDefined(const CudaJob<T>& job, const DeviceVector<T>& weights, int64_t branches,
                      const char* path) {
     const double tolerance = std::is_same_v<T, float> ? 1e-5 : 0.06;
     for (int64_t b = 0; b < job.images; ++b) {

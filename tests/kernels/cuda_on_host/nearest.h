@@ -16,21 +16,21 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum class Logits { kKept, kComputedAgain };
 
-// All of a launch's blocks. Rows that are short enough for registers may be computed again too.
+// As cuda_nearest_launch.h launches it. Rows that are short enough for registers may be computed
+// again too.
 template <class T, class Job>
 void RunNearest(const Job& job, Logits logits) {
   const int64_t keys = logits == Logits::kKept ? job.size.keys : INT64_MAX;
   cuda::ForDepth(job.size.dim, [&](auto depth) {
     knn::ForKeptTiles(keys, [&](auto tiles) {
-      using Block = knn::NearestBlock<T, Job, decltype(depth)::value, decltype(tiles)::value>;
-      const cuda::TileLayout<T, Job, decltype(depth)::value> layout(job.size);
-      const int64_t blocks = job.Blocks(layout.rows) * layout.chunks;
-      for (int64_t i = 0; i < blocks; ++i) {
-        SharedMemory shared(Block::SharedBytes(layout));
-        cuda_on_host::Block::Run(static_cast<unsigned>(i), static_cast<unsigned>(layout.Threads()),
-                                 [&] { Block(job, shared.data()).Run(); });
-        ASSERT_TRUE(shared.GuardIsUntouched());
-      }
+      constexpr int kDepth = decltype(depth)::value;
+      constexpr int kTiles = decltype(tiles)::value;
+      using Block = knn::NearestBlock<T, Job, kDepth, kTiles>;
+      const cuda::TileLayout<T, Job, kDepth> layout(job.size);
+      Launch(
+          KernelName("NearestKernel", TypeName<T>(), TypeName<Job>(), kDepth, kTiles),
+          {job.Blocks(layout.rows) * layout.chunks, layout.Threads(), Block::SharedBytes(layout)},
+          [&](auto* shared) { Block(job, shared).Run(); }, job);
     });
   });
 }

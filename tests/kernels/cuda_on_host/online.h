@@ -1,54 +1,26 @@
 // Runs jobs of shared/cuda_online.h, and what tests of them have in common.
 #pragma once
-#include "tests/kernels/cuda_on_host/runtime.h"
-// Above: before the kernels' headers, which it makes host code of.
+#include "tests/kernels/cuda_on_host/launch.h"
+// Above: before the kernels' headers.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <vector>
+#include <optional>
 
 #include "kernels/attention/shared/cuda_online.h"
 
 namespace fovea::kernels::cuda_on_host {
 
-// Shared memory as the hardware gives it: aligned, of unknown content; ends with a guard.
-class SharedMemory {
- public:
-  explicit SharedMemory(int64_t bytes)
-      : bytes_(static_cast<size_t>(bytes)), memory_(kAlignment + bytes_ + kGuard, kUntouched) {}
-
-  unsigned char* data() {
-    return memory_.data() + kAlignment - reinterpret_cast<uintptr_t>(memory_.data()) % kAlignment;
-  }
-  bool GuardIsUntouched() {
-    return std::all_of(data() + bytes_, memory_.data() + memory_.size(),
-                       [](unsigned char b) { return b == kUntouched; });
-  }
-
- private:
-  static constexpr size_t kAlignment = 64;
-  static constexpr size_t kGuard = 4096;
-  static constexpr unsigned char kUntouched = 0xFF;  // NaN in every type
-  size_t bytes_;
-  std::vector<unsigned char> memory_;
-};
-
-// All of a launch's blocks, one after the other.
+// As cuda_online_launch.h launches it.
 template <class T, class Job>
 void RunOnline(const Job& job) {
   cuda::ForDepth(job.size.dim, [&](auto depth) {
     constexpr int kDepth = decltype(depth)::value;
     const cuda::TileLayout<T, Job, kDepth> layout(job.size);
-    const int64_t blocks = job.Blocks(layout.rows) * layout.chunks;
-    for (int64_t i = 0; i < blocks; ++i) {
-      SharedMemory shared(layout.end);
-      Block::Run(static_cast<unsigned>(i), static_cast<unsigned>(layout.Threads()),
-                 [&] { cuda::OnlineBlock<T, Job, kDepth>(job, shared.data()).Run(); });
-      ASSERT_TRUE(shared.GuardIsUntouched());
-    }
+    Launch(
+        KernelName("OnlineKernel", TypeName<T>(), TypeName<Job>(), kDepth),
+        {job.Blocks(layout.rows) * layout.chunks, layout.Threads(), layout.end},
+        [&](auto* shared) { cuda::OnlineBlock<T, Job, kDepth>(job, shared).Run(); }, job);
   });
 }
 
