@@ -13,6 +13,18 @@ to=build/gpu-bundle
 python_version=${PYTHON_VERSION:-3.12} # the other machine's
 most=$((40 << 20))
 
+# A build for one element type runs the others by their references, and a missing architecture nothing at all.
+"$build/bin/fovea-kernels" --json | .venv/bin/python -c '
+import json, sys
+
+cuda = json.load(sys.stdin)["cuda"]
+missing = [t for t in ("fp32", "bf16", "fp16") if t not in cuda["types"]]
+missing += [a for a in ("sm_90a",) if a not in cuda["architectures"]]
+if missing:
+    lacks = f"{sys.argv[1]} has no CUDA kernels for " + ", ".join(missing)
+    sys.exit(f"deploy/gpu-bundle.sh: {lacks}; configure it for all types: `make build` does where nvcc is found")
+' "$build"
+
 rm -rf "$to"
 mkdir -p "$to/server/bin" "$to/server/lib" "$to/wheels"
 programs=("$build/bin/fovea-server" "$build/bin/fovea" "$build/bin/fovea-kernels" "$build/tests/bench_load" "$build/tests/bench_raw_model")

@@ -1,6 +1,8 @@
 #include "kernels/catalog/operators.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 
 #include "kernels/attention/axial_window_attention/implementations.h"
 #include "kernels/attention/conv_static_key_attention/implementations.h"
@@ -24,10 +26,24 @@
 namespace fovea::kernels {
 namespace {
 
+#ifndef FOVEA_CUDA_ARCHITECTURES
+#define FOVEA_CUDA_ARCHITECTURES ""
+#endif
+
 std::string CpuInstructions(c10::ScalarType type) {
   std::string names(simd::IsaName(simd::BestIsa()));
   if (type == c10::kBFloat16 && simd::HasBf16Gemm()) names += " with bf16 products";
   return names;
+}
+
+// True for a type that CUDA kernels take in a build for all types (FOVEA_CUDA_TYPES).
+bool IsLeftOutOfThisBuild(c10::ScalarType type) {
+#ifdef FOVEA_CUDA_ONE_TYPE
+  return type == c10::kFloat || type == c10::kHalf;
+#else
+  static_cast<void>(type);
+  return false;
+#endif
 }
 
 OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
@@ -36,11 +52,14 @@ OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
   if (std::find(fast.types.begin(), fast.types.end(), type) == fast.types.end()) {
     row.implementation = ImplementationName(Implementation::kReference);
     row.instructions = "ATen's";
-    row.note = fast.types.empty() ? std::string(fast.why) : "no faster one takes this type";
+    row.note = fast.types.empty() ? std::string(fast.why)
+               : cuda && IsLeftOutOfThisBuild(type)
+                   ? "this library was built for bf16 alone on CUDA"
+                   : "no faster one takes this type";
     return row;
   }
   row.implementation = ImplementationName(cuda ? Implementation::kCuda : Implementation::kCpu);
-  row.instructions = cuda ? "sm_80, sm_90a" : CpuInstructions(type);
+  row.instructions = cuda ? FOVEA_CUDA_ARCHITECTURES : CpuInstructions(type);
   if (cuda) row.note = "not run on a GPU yet";
   return row;
 }
@@ -63,6 +82,16 @@ std::vector<Capabilities> AllOperators() {
       NmsCapabilities(),
       RoiAlignCapabilities(),
   };
+}
+
+CudaBuild CudaBuildOfThisLibrary() {
+  CudaBuild build;
+  for (const c10::ScalarType type : WrittenInCuda().types) build.types.push_back(TypeName(type));
+  std::istringstream architectures(FOVEA_CUDA_ARCHITECTURES);
+  for (std::string name; std::getline(architectures >> std::ws, name, ',');) {
+    build.architectures.push_back(name);
+  }
+  return build;
 }
 
 std::vector<ChoiceAnswer> ChoiceTable() {

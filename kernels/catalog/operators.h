@@ -21,6 +21,14 @@ struct OperatorRow {
   std::string note;
 };
 
+// The CUDA kernels of this build: element types and architectures; both empty in builds without
+// nvcc.
+struct CudaBuild {
+  std::vector<std::string> types;          // "fp32", "bf16", "fp16"
+  std::vector<std::string> architectures;  // "sm_80", "sm_90a"
+};
+CudaBuild CudaBuildOfThisLibrary();
+
 // What was chosen by measurement on this machine's CPU, by question (choice/choice.h): linear
 // layers, which are measured where no other process has, and whatever else was ever asked.
 std::vector<ChoiceAnswer> ChoiceTable();

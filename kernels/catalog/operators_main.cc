@@ -39,9 +39,27 @@ void PrintTable(const std::vector<OperatorRow>& rows) {
   }
 }
 
+std::string Joined(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  return joined;
+}
+
+void PrintCudaBuild(const CudaBuild& build) {
+  if (build.types.empty()) {
+    std::printf("CUDA kernels: none in this build\n");
+  } else {
+    std::printf("CUDA kernels: %s for %s\n", Joined(build.types).c_str(),
+                Joined(build.architectures).c_str());
+  }
+}
+
 void PrintJson(const std::vector<OperatorRow>& rows, const std::vector<ChoiceAnswer>& choices) {
   using Json = nlohmann::ordered_json;
-  Json all = {{"operators", Json::array()}, {"choices", Json::array()}};
+  const CudaBuild cuda = CudaBuildOfThisLibrary();
+  Json all = {{"operators", Json::array()},
+              {"cuda", {{"types", cuda.types}, {"architectures", cuda.architectures}}},
+              {"choices", Json::array()}};
   for (const OperatorRow& row : rows) {
     all["operators"].push_back({{"operator", row.op},
                                 {"device", row.device},
@@ -68,6 +86,7 @@ int main(int argc, char** argv) {
                  "Usage: fovea-kernels [--json]\n"
                  "Which implementation of each operator runs on this machine, and why no faster "
                  "one does;\n"
+                 "for which types and architectures it was built on CUDA;\n"
                  "then what was chosen by measurement, as \"question: answer (how)\".\n"
                  "FOVEA_CHOOSE=question=answer[,question=answer...] forces such answers.\n");
     return help ? 0 : 2;
@@ -81,6 +100,7 @@ int main(int argc, char** argv) {
     }
     fovea::kernels::PrintTable(rows);
     std::printf("\n");
+    fovea::kernels::PrintCudaBuild(fovea::kernels::CudaBuildOfThisLibrary());
     for (const auto& [question, answer, source] : choices) {
       std::printf("%s: %s (%s)\n", question.c_str(), answer.c_str(),
                   std::string(TextOf(source)).c_str());

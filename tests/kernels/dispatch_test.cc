@@ -42,6 +42,16 @@ TEST(DispatchTest, TheDevicesOwnImplementationRunsWhereItTakesTheType) {
   EXPECT_EQ(ChooseImplementation(kCpuOnly, at::kCUDA, at::kHalf), Implementation::kReference);
 }
 
+TEST(DispatchTest, OnCudaTheTypesArePromisedThatAreBuilt) {
+#if !defined(FOVEA_KERNELS_CUDA)
+  EXPECT_THAT(WrittenInCuda().types, testing::IsEmpty());
+#elif defined(FOVEA_CUDA_ONE_TYPE)
+  EXPECT_THAT(WrittenInCuda().types, testing::ElementsAre(at::kBFloat16));
+#else
+  EXPECT_THAT(WrittenInCuda().types, testing::ElementsAre(at::kFloat, at::kBFloat16, at::kHalf));
+#endif
+}
+
 TEST(DispatchTest, AForcedReferenceRunsAnywhere) {
   const ScopedForcedImplementation forced(Implementation::kReference);
   EXPECT_EQ(ChooseImplementation(kBoth, at::kCPU, at::kFloat), Implementation::kReference);

@@ -1,8 +1,10 @@
 // Instructions of a whole warp: shuffles, votes, its barrier (PTX ISA 9.7.9, 9.7.13) and matrices
 // (9.7.15).
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/kernels/ptx/apply.h"
 #include "tests/kernels/ptx/block.h"

@@ -6,7 +6,7 @@ namespace fovea::ptx {
 std::optional<Decoded> DecodeControl(Opcode& opcode) {
   if (opcode.Is("bra")) {
     opcode.Take("uni");
-    return Decoded{nullptr, "l", Flow::kBranch};
+    return Decoded{nullptr, "=", Flow::kBranch};
   }
   if (opcode.Is("ret") || opcode.Is("exit")) return Decoded{nullptr, "=", Flow::kReturn};
   if (!opcode.Is("bar")) return std::nullopt;

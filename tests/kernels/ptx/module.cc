@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 #include "tests/kernels/ptx/statements.h"
@@ -20,13 +21,13 @@ std::string Demangled(const std::string& name) {
 }
 
 // ".extern .shared .align 32 .b8 name[];": the block's dynamic shared memory.
-std::map<std::string, int> DynamicSharedIn(std::string_view text) {
+std::vector<std::string> DynamicSharedIn(std::string_view text) {
   constexpr std::string_view kDirective = ".extern .shared";
-  std::map<std::string, int> names;
+  std::vector<std::string> names;
   for (size_t at = text.find(kDirective); at != std::string_view::npos;
        at = text.find(kDirective, at + 1)) {
     const std::vector<std::string> words = WordsIn(text.substr(at, text.find(';', at) - at));
-    names[words.back()] = 0;
+    names.push_back(words.back());
   }
   return names;
 }
@@ -49,10 +50,19 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::istringstream file(ReadFile(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
 void Module::Add(std::string_view with_comments) {
   const std::string without = WithoutComments(with_comments);
   const std::string_view text = without;
-  const std::map<std::string, int> dynamic_shared = DynamicSharedIn(text);
+  const std::vector<std::string> dynamic_shared = DynamicSharedIn(text);
   constexpr std::string_view kEntry = ".entry ";
   for (size_t at = text.find(kEntry); at != std::string_view::npos; at = text.find(kEntry, at)) {
     const size_t open = text.find('(', at);

@@ -13,6 +13,8 @@
 namespace fovea::ptx {
 
 std::string ReadFile(const std::string& path);  // throws std::runtime_error
+// Those of a file that are not empty.
+std::vector<std::string> LinesOf(const std::string& path);
 
 // Not thread-safe.
 class Module {
@@ -35,7 +37,7 @@ class Module {
  private:
   struct Kernel {
     KernelText text;
-    std::map<std::string, int> dynamic_shared;
+    std::vector<std::string> dynamic_shared;
     std::unique_ptr<Program> program;  // null until it is parsed
   };
   std::map<std::string, Kernel> kernels_;  // by mangled name

@@ -1,5 +1,7 @@
 #include "tests/kernels/ptx/parser.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -47,7 +49,7 @@ class KernelParser {
     program_.name = kernel.name;
   }
 
-  Program Parse(const std::map<std::string, int>& dynamic_shared) {
+  Program Parse(const std::vector<std::string>& dynamic_shared) {
     TakeParameters();
     TakeDirectivesOfKernel();
     const std::vector<Statement> statements = StatementsIn(kernel_.body);
@@ -58,7 +60,7 @@ class KernelParser {
     }
     constexpr int64_t kDynamicAlignment = 128;
     program_.static_shared_bytes = RoundUp(program_.static_shared_bytes, kDynamicAlignment);
-    for (const auto& [name, alignment] : dynamic_shared) {
+    for (const std::string& name : dynamic_shared) {
       operands_.AddSymbol(name, kMemoryBase + program_.static_shared_bytes);
     }
     for (const Statement& statement : statements) Take(statement);
@@ -194,7 +196,7 @@ class KernelParser {
 
 }  // namespace
 
-Program ParseKernel(const KernelText& kernel, const std::map<std::string, int>& dynamic_shared) {
+Program ParseKernel(const KernelText& kernel, const std::vector<std::string>& dynamic_shared) {
   try {
     return KernelParser(kernel).Parse(dynamic_shared);
   } catch (const SyntaxError& error) {

@@ -1,9 +1,9 @@
 // Makes a program of a kernel's PTX.
 #pragma once
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/kernels/ptx/program.h"
 
@@ -18,6 +18,6 @@ struct KernelText {
 
 // `dynamic_shared`: names of the module's arrays of unknown size in shared memory.
 // Throws SyntaxError with the kernel's name for what it does not know.
-Program ParseKernel(const KernelText& kernel, const std::map<std::string, int>& dynamic_shared);
+Program ParseKernel(const KernelText& kernel, const std::vector<std::string>& dynamic_shared);
 
 }  // namespace fovea::ptx

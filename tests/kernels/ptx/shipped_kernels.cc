@@ -6,7 +6,7 @@
 
 #include <cstdio>
 #include <memory>
-#include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "tests/kernels/ptx/device_memory.h"
@@ -61,13 +61,17 @@ class PrintTotalCounts : public testing::Environment {
 Module& ShippedKernels() {
   static Module& kernels = *[] {
     auto* all = new Module;
-    std::istringstream files(ReadFile(FOVEA_PTX_FILES));
-    for (std::string path; std::getline(files, path);) {
-      if (!path.empty()) all->Add(ReadFile(path));
-    }
+    for (const std::string& path : LinesOf(FOVEA_PTX_FILES)) all->Add(ReadFile(path));
     return all;
   }();
   return kernels;
+}
+
+std::string ShippedText(const std::string& folder) {
+  for (const std::string& path : LinesOf(FOVEA_PTX_FILES)) {
+    if (path.find("/" + folder + "/") != std::string::npos) return ReadFile(path);
+  }
+  throw std::runtime_error("no PTX of " + folder);
 }
 
 Counts& TotalCounts() {

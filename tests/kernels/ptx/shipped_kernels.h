@@ -11,6 +11,9 @@ namespace fovea::ptx {
 // Of the last architecture that is shipped, in all element types.
 Module& ShippedKernels();
 
+// The PTX of an operator's folder: "dense_attention".
+std::string ShippedText(const std::string& folder);
+
 // Launches the shipped kernel whose name contains `kernel`, and adds what it executed to
 // TotalCounts().
 void LaunchShipped(const std::string& kernel, const Grid& grid,

@@ -1,5 +1,6 @@
 #include "tests/kernels/ptx/statements.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace fovea::ptx {
@@ -73,9 +74,7 @@ std::string WithoutComments(std::string_view text) {
   return result;
 }
 
-std::vector<Statement> StatementsIn(std::string_view body) {
-  return Splitter().Split(WithoutComments(body));
-}
+std::vector<Statement> StatementsIn(std::string_view body) { return Splitter().Split(body); }
 
 std::vector<std::string> SplitOperands(std::string_view text) {
   std::vector<std::string> operands;

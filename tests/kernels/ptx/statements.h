@@ -15,10 +15,10 @@ struct Statement {
     kCloseScope,  // '}'
   };
   Kind kind;
-  std::string text;  // without comments, ';' and surrounding spaces
+  std::string text;  // without ';' and surrounding spaces
 };
 
-// Of a kernel's body: what is between its braces.
+// Of a kernel's body, without comments: what is between its braces.
 std::vector<Statement> StatementsIn(std::string_view body);
 
 // "a, {b, c}, [d+4]" to "a", "{b, c}", "[d+4]": splits at the commas that are in no brackets.

@@ -111,11 +111,7 @@ void Warp::Step(const Instruction& instruction, Group& group) {
   }
   switch (instruction.flow) {
     case Flow::kNext:
-      if (instruction.execute != nullptr) {
-        const uint32_t pc = group.pc;
-        pc_[FirstOf(active)] = pc;  // for messages; SetPc follows for all
-        ExecuteFor(instruction, active);
-      }
+      ExecuteFor(instruction, active);
       ++group.pc;
       return;
     case Flow::kBranch:
