@@ -29,9 +29,16 @@ class MutatedKernelTest : public testing::Test {
     name_ = cuda_on_host::KernelName("OnlineKernel", cuda_on_host::TypeName<T>(),
                                      cuda_on_host::TypeName<decltype(job_)>(), kDepth);
     text_ = ptx::ShippedText("dense_attention");
-    // The kernel's own text, from its entry to its end.
-    begin_ = text_.find("OnlineKernelI13__nv_bfloat16", text_.find("Li64EEEvT0_(") - 120);
-    end_ = text_.find(".entry", begin_);
+    // The kernel's own text, from its entry to the next one.
+    do {
+      begin_ = text_.find(".entry", begin_ + 1);
+      end_ = std::min(text_.find(".entry", begin_ + 1), text_.size());
+    } while (!IsMutated(text_.substr(begin_, text_.find('(', begin_) - begin_)));
+  }
+
+  static bool IsMutated(const std::string& mangled) {
+    return mangled.find("I13__nv_bfloat16") != std::string::npos &&
+           mangled.find("Li64E") != std::string::npos;
   }
 
   // Where the kernel has the n-th such instruction; npos if it has fewer.
