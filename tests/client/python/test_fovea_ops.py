@@ -96,17 +96,17 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
         assert bool(row["note"]) == (row["implementation"] != "cpu")
     assert len({(r["operator"], r["device"], r["type"]) for r in rows}) == len(rows)
     # What CUDA kernels are said to run is what was built.
-    cuda = told["cuda"]
-    assert bool(cuda["types"]) == bool(cuda["architectures"])
+    build = told["cuda"]
+    assert bool(build["types"]) == bool(build["architectures"])
     dense = {
         row["type"]
         for row in rows
         if row["operator"] == "dense_attention" and row["implementation"] == "cuda"
     }
-    assert dense == set(cuda["types"])
+    assert dense == set(build["types"])
     for row in rows:
         if row["implementation"] == "cuda":
-            assert row["instructions"] == ", ".join(cuda["architectures"])
+            assert row["instructions"] == ", ".join(build["architectures"])
     # Linear layers, and questions that this machine was asked before.
     choices = told["choices"]
     answers = {c["question"]: c["answer"] for c in choices}
@@ -126,12 +126,12 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     ]  # fmt: skip
     blank, *lines = table[1 + len(rows) :]
     assert blank == ""
-    built = lines.pop(0)
-    if cuda["types"]:
-        types, architectures = (", ".join(cuda[k]) for k in ("types", "architectures"))
-        assert built == f"CUDA kernels: {types} for {architectures}"
+    line = lines.pop(0)
+    if build["types"]:
+        types, architectures = (", ".join(build[k]) for k in ("types", "architectures"))
+        assert line == f"CUDA kernels: {types} for {architectures}"
     else:
-        assert built == "CUDA kernels: none in this build"
+        assert line == "CUDA kernels: none in this build"
     assert lines == [f"{c['question']}: {c['answer']} (forced)" for c in choices]
 
 
