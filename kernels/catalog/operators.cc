@@ -36,16 +36,6 @@ std::string CpuInstructions(c10::ScalarType type) {
   return names;
 }
 
-// True for a type that CUDA kernels take in a build for all types (FOVEA_CUDA_TYPES).
-bool IsLeftOutOfThisBuild(c10::ScalarType type) {
-#ifdef FOVEA_CUDA_ONE_TYPE
-  return type == c10::kFloat || type == c10::kHalf;
-#else
-  static_cast<void>(type);
-  return false;
-#endif
-}
-
 OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
   const Capabilities::Fast& fast = cuda ? facts.cuda : facts.cpu;
   OperatorRow row{std::string(facts.op), cuda ? "cuda" : "cpu", TypeName(type), {}, {}, {}};
@@ -53,7 +43,7 @@ OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
     row.implementation = ImplementationName(Implementation::kReference);
     row.instructions = "ATen's";
     row.note = fast.types.empty() ? std::string(fast.why)
-               : cuda && IsLeftOutOfThisBuild(type)
+               : cuda && fast.types.size() == 1  // FOVEA_CUDA_TYPES
                    ? "this library was built for bf16 alone on CUDA"
                    : "no faster one takes this type";
     return row;
