@@ -173,15 +173,11 @@ std::string ReadBlocks(TIFF* tiff, const TiffPage& page, const SampleReader& rea
   const int planes = page.planes ? page.samples : 1;
   const int64_t plane_bytes = page.block_bytes() / planes;
   const auto buffer = std::make_unique_for_overwrite<uint8_t[]>(plane_bytes * planes);
-  const int64_t blocks = page.blocks / planes;
-  const int64_t across = (page.width + page.block_width - 1) / page.block_width;
+  const int64_t blocks = page.blocks_of_plane();
   for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t top = block / across * page.block_height,
-                  left = block % across * page.block_width;
-    const int64_t height = std::min(page.block_height, page.height - top);
-    const int64_t width = std::min(page.block_width, page.width - left);
+    const TiffPage::Area area = page.AreaOf(block);
     // The last strip holds what is left, a tile is always whole.
-    const int64_t wanted = page.row_bytes() * (page.tiled ? page.block_height : height);
+    const int64_t wanted = page.row_bytes() * (page.tiled ? page.block_height : area.height);
     for (int plane = 0; plane < planes; ++plane) {
       const auto index = static_cast<uint32_t>(plane * blocks + block);
       uint8_t* to = buffer.get() + plane * plane_bytes;
@@ -191,12 +187,13 @@ std::string ReadBlocks(TIFF* tiff, const TiffPage& page, const SampleReader& rea
                                        : TIFFReadEncodedStrip(tiff, index, to, wanted);
       if (read != wanted) return source.words.empty() ? "libtiff: too little" : source.words;
     }
-    for (int64_t y = 0; y < height; ++y) {
+    for (int64_t y = 0; y < area.height; ++y) {
       std::array<const uint8_t*, 6> rows = {};
       for (int plane = 0; plane < planes; ++plane) {
         rows[plane] = buffer.get() + plane * plane_bytes + y * page.row_bytes();
       }
-      reader.Read(rows, width, image.pixels.get() + 3 * ((top + y) * image.width + left));
+      reader.Read(rows, area.width,
+                  image.pixels.get() + 3 * ((area.top + y) * image.width + area.left));
     }
   }
   // The codec reported damage for which it makes pixels up.

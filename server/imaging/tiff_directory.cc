@@ -249,19 +249,14 @@ class Directory {
   }
 
   absl::Status CheckJpegs() {
-    const int64_t across = (page_.width + page_.block_width - 1) / page_.block_width;
-    const int64_t of_plane = page_.blocks / (page_.planes ? page_.samples : 1);
     ImageLimits left = limits_;
     for (size_t i = 0; i < static_cast<size_t>(page_.blocks); ++i) {
       FOVEA_ASSIGN_OR_RETURN(
           const ImageInfo jpeg,
           ProbeJpegPart(file_.subspan(Number(offsets_, i), Number(counts_, i)), left));
       // libtiff only warns of a JPEG that leaves a part of its block out.
-      const int64_t block = static_cast<int64_t>(i) % of_plane;
-      const int64_t right = page_.width - block % across * page_.block_width;
-      const int64_t below = page_.height - block / across * page_.block_height;
-      if (jpeg.width < std::min(page_.block_width, right) ||
-          jpeg.height < std::min(page_.block_height, below)) {
+      const TiffPage::Area area = page_.AreaOf(static_cast<int64_t>(i));
+      if (jpeg.width < area.width || jpeg.height < area.height) {
         return Corrupt("a JPEG smaller than its strip");
       }
       left.max_jpeg_scan_pixels -= jpeg.scans * jpeg.pixels();
@@ -282,6 +277,13 @@ class Directory {
 };
 
 }  // namespace
+
+TiffPage::Area TiffPage::AreaOf(int64_t block) const {
+  const int64_t across = (width + block_width - 1) / block_width;
+  const int64_t in_plane = block % blocks_of_plane();
+  const int64_t left = in_plane % across * block_width, top = in_plane / across * block_height;
+  return {left, top, std::min(block_width, width - left), std::min(block_height, height - top)};
+}
 
 absl::StatusOr<TiffPage> ReadTiffPage(Bytes file, const ImageLimits& limits) {
   return Directory(file, limits).Read();

@@ -39,6 +39,13 @@ struct TiffPage {
   // Of a row of a block as libtiff unpacks it, and of a block, all planes together.
   int64_t row_bytes() const { return (block_width * (planes ? 1 : samples) * bits + 7) / 8; }
   int64_t block_bytes() const { return row_bytes() * block_height * (planes ? samples : 1); }
+  int64_t blocks_of_plane() const { return blocks / (planes ? samples : 1); }
+
+  // The part of the picture that a block covers. Blocks are numbered by row, plane after plane.
+  struct Area {
+    int64_t left, top, width, height;
+  };
+  Area AreaOf(int64_t block) const;
 };
 
 // Errors as ProbeImage's: INVALID_ARGUMENT image.truncated, image.corrupt, image.unsupported_type,
